@@ -351,24 +351,16 @@ fn to_engine(array: &Array) -> Result<ValueOrView<'_>> {
 }
 
 fn from_engine(value: EngineValue, dtype: Option<DType>) -> Result<Array> {
-    fn elements<T: Clone, U>(shape: &[usize], list: Vec<T>, convert: impl Fn(T) -> U) -> Result<ArrayD<U>> {
-        let list = list.into_iter().map(convert).collect();
-        ArrayD::from_shape_vec(IxDyn(shape), list).map_err(|_| Error::internal("elements of another shape"))
+    fn elements<T: Clone, U>(tensor: rten_tensor::Tensor<T>, convert: impl Fn(T) -> U) -> Result<ArrayD<U>> {
+        let shape = IxDyn(tensor.shape());
+        let list = tensor.into_data().into_iter().map(convert).collect();
+        ArrayD::from_shape_vec(shape, list).map_err(|_| Error::internal("elements of another shape"))
     }
     let (found, all) = match value {
-        EngineValue::FloatTensor(tensor) => (
-            DType::F32,
-            Elements::F32(elements(&tensor.shape().to_vec(), tensor.into_data(), |value| value)?),
-        ),
-        EngineValue::Int32Tensor(tensor) => {
-            (DType::I64, Elements::I64(elements(&tensor.shape().to_vec(), tensor.into_data(), i64::from)?))
-        }
-        EngineValue::Int8Tensor(tensor) => {
-            (DType::I8, Elements::I64(elements(&tensor.shape().to_vec(), tensor.into_data(), i64::from)?))
-        }
-        EngineValue::UInt8Tensor(tensor) => {
-            (DType::U8, Elements::I64(elements(&tensor.shape().to_vec(), tensor.into_data(), i64::from)?))
-        }
+        EngineValue::FloatTensor(tensor) => (DType::F32, Elements::F32(elements(tensor, |value| value)?)),
+        EngineValue::Int32Tensor(tensor) => (DType::I64, Elements::I64(elements(tensor, i64::from)?)),
+        EngineValue::Int8Tensor(tensor) => (DType::I8, Elements::I64(elements(tensor, i64::from)?)),
+        EngineValue::UInt8Tensor(tensor) => (DType::U8, Elements::I64(elements(tensor, i64::from)?)),
         _ => unsupported!("a sequence"),
     };
     let dtype = dtype.unwrap_or(found);
