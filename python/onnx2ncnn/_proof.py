@@ -20,6 +20,8 @@ class WindowProof:
         nodes: The nodes of the model that compute the same.
         state: `"proved"`, if both sides move each element to the same place; `"tested"`, if both are equal within the rounding of float32;
             `"not_covered"`, if one side cannot be computed; `"differs"`, if an element differs.
+        evaluator: What computed its nodes, the least independent of the conversion: `"engine"`, `"folding"` for the code that computes
+            constants in a conversion, or `"definition"` for simpler nodes that define the operator; None if nothing was computed.
         error: The largest error, relative to the largest magnitude of the value; None if it is infinite, or nothing was compared.
         reason: What differs, or why the window is not covered; empty otherwise.
     """
@@ -29,6 +31,7 @@ class WindowProof:
     layers: tuple[str, ...]
     nodes: tuple[str, ...]
     state: str
+    evaluator: str | None
     error: float | None
     reason: str
 

@@ -230,6 +230,11 @@ export interface WindowProof {
    * be computed; an element differs.
    */
   state: "proved" | "tested" | "not_covered" | "differs";
+  /**
+   * What computed its nodes, the least independent of the conversion: an engine, the code that computes constants in a conversion, or
+   * simpler nodes that define the operator; null if nothing was computed.
+   */
+  evaluator: "engine" | "folding" | "definition" | null;
   /** The largest error, relative to the largest magnitude of the value; null if it is infinite, or nothing was compared. */
   error: number | null;
   /** What differs, or why the window is not covered. */
