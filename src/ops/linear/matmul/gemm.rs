@@ -87,7 +87,7 @@ pub(super) fn fold_gemm(call: &Call) -> Result<Vec<Array>> {
         if transposed { array.transpose(&[1, 0]) } else { Ok(array.clone()) }
     };
     let product = matmul(&side(0, gemm.trans_a)?, &side(1, gemm.trans_b)?)?;
-    let c = call.optional_array(2)?;
+    let c = call.optional_array(2)?.map(|c| c.broadcast(product.shape())).transpose()?;
     let elements = match product.elements() {
         Elements::F32(p) => Elements::F32(match c {
             Some(c) => p * gemm.alpha + c.to_f32()? * gemm.beta,
