@@ -73,7 +73,7 @@ fn expand_unpool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     if natural.iter().zip(&sizes).any(|(natural, size)| size < natural) {
         unsupported!("an output of shape {sizes:?}, smaller than the pooled input {natural:?}");
     }
-    let elements: i64 = sizes.iter().product();
+    let elements = element_count(&sizes);
     if elements > MAX_ELEMENTS {
         return Err(Error::limit(format!("an output of {elements} elements (at most {MAX_ELEMENTS})")));
     }
@@ -107,6 +107,11 @@ fn have_disjoint_windows(x: &Expand) -> bool {
     is_dense && kernel.iter().zip(strides).all(|(window, stride)| *window <= stride)
 }
 
+/// Returns the number of elements, at most `i64::MAX`.
+fn element_count(sizes: &[i64]) -> i64 {
+    sizes.iter().fold(1, |count, size| count.saturating_mul(*size))
+}
+
 /// Expands MaxUnpool with indices computed at run time.
 fn scatter<'x>(x: &'x Expand, natural: &[i64], sizes: &[i64]) -> Result<Expr<'x>> {
     // If only the outermost axis differs from the pooled input, both interpretations of an index agree.
@@ -114,7 +119,7 @@ fn scatter<'x>(x: &'x Expand, natural: &[i64], sizes: &[i64]) -> Result<Expr<'x>
     {
         unsupported!("{DISAGREEMENT}");
     }
-    let elements: i64 = sizes.iter().product();
+    let elements = element_count(sizes);
     let zeros = ndarray::ArrayD::zeros(vec![usize::try_from(elements)?]);
     let zeros = x.make.cast_literal(&Array::i64(zeros), x.dtype(0)?);
     let [data, indices] = [0, 1].map(|index| x.operand(index).reshape(&[-1]));
