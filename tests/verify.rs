@@ -313,7 +313,7 @@ fn the_error_of_each_isolated_layer_is_printed() {
     let output = room.run(&format!("{line} --message-format json"));
     let compared: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(compared["layers"][0]["alone"].is_number(), "{compared}");
-    // An error alone is that of the runtime if the layers of the files compute the nodes.
+    // The runtime causes an error alone if the layers in the files compute the nodes.
     let text = room.expect(&format!("{line} --tolerance 1e-9"), 4, "by the runtime's computation: ");
     assert!(!text.contains("a fault of the net"), "{text}");
     let mut bytes = fs::read(room.path("m.bin")).unwrap();

@@ -133,7 +133,7 @@ impl Conversion {
         self.kept(made).is_some()
     }
 
-    /// Compares a net with the model: that of the files, or the converted one. `None` after an error.
+    /// Compares the net in the files, or else the converted net, with the model. `None` after an error.
     pub(crate) fn verify(&mut self, files: Option<[Result<&Path, Error>; 2]>) -> Option<Verification> {
         let Ok(converted) = &self.result else { return None };
         let made = Refusal::catch_panic(|| converted.verify(files));

@@ -105,7 +105,7 @@ impl Conversion {
     ///
     /// The files of the net cannot be computed, or the model cannot be read again.
     pub fn proved_report(&self, proofs: &[Proof]) -> Result<Report> {
-        self.compared_report(self.comparison(proofs))
+        Ok(self.report(self.written()?)?.with_comparison(self.comparison(proofs)))
     }
 
     fn comparison(&self, proofs: &[Proof]) -> ComparisonPart {
@@ -115,9 +115,7 @@ impl Conversion {
         for (index, window) in first.iter().enumerate() {
             let all = proofs.iter().filter_map(|proof| proof.windows.get(index));
             let worst = all.clone().min_by_key(|window| window.state).unwrap_or(window);
-            let error = all
-                .filter_map(|window| window.error)
-                .fold(None, |most, error| Some(most.map_or(error, |most: f64| most.max(error))));
+            let error = all.filter_map(|window| window.error).max_by(f64::total_cmp);
             let distance = Distance {
                 name: window.value.clone(),
                 blob: Some(window.blob.clone()),

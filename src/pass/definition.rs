@@ -11,7 +11,7 @@ use crate::tensor::DType;
 ///
 /// # Errors
 ///
-/// Those of the expansion.
+/// If the expansion fails.
 pub(crate) fn add_definition(graph: &mut Graph, node: &Node, find: FindExpansion) -> Result<bool> {
     let op = op::find_handled(node)?;
     let Some(expansion) = find(node, Stage::PLAIN) else { return Ok(false) };

@@ -10,8 +10,7 @@ pub struct ComparisonPart {
     pub outputs: Vec<Distance>,
     /// Intermediate values, in the order of layers.
     pub layers: Vec<Distance>,
-    /// The result in a line, if it is not that of the outputs alone: of a comparison layer by layer, without
-    /// a runtime.
+    /// The result in a line, for a comparison layer by layer without a runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
     /// The seconds of a run of the net, if they are measured.

@@ -13,7 +13,7 @@ use rten_tensor::prelude::*;
 use serde::Serialize;
 
 use super::evaluate::evaluation;
-use super::{Passed, Values};
+use super::{Passed, Values, all_floats};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph, Ids, Node, NodeId, Value};
 use crate::onnx::{self, Model};
@@ -53,7 +53,7 @@ impl<'a> Engine<'a> {
         Engine { model, compiled: RefCell::default() }
     }
 
-    /// Returns whether the graph is that of the model, and not of a body or of a definition.
+    /// Returns whether a graph is the whole model, and not a body or a definition.
     fn is_whole(&self, graph: &Graph) -> bool {
         std::ptr::eq(graph, &raw const self.model.graph)
     }
@@ -111,10 +111,7 @@ impl<'a> Engine<'a> {
             return Ok(None);
         }
         let given = single.inputs.iter().zip(inputs).filter_map(|(id, input)| Some(((*id)?, input.clone()?)));
-        let mut values = Values::new(&graph, given);
-        for (id, _) in graph.nodes() {
-            values.compute(self, id, passed)?;
-        }
+        let values = Values::computed(self, &graph, given, passed)?;
         let absent = || Ok(Arc::new(Array::f32(ArrayD::zeros(IxDyn(&[0])))));
         let outputs = single.outputs.iter().map(|output| output.map_or_else(absent, |id| values.get(id)));
         Ok(Some(outputs.collect::<Result<_>>()?))
@@ -177,7 +174,7 @@ impl<'a> Engine<'a> {
             }));
         }
         if node.is_one_of(&["Conv", "ConvTranspose"])
-            && inputs.iter().skip(1).flatten().any(|input| is_infinite(input))
+            && !inputs.iter().skip(1).flatten().all(|input| all_floats(input, f32::is_finite))
         {
             unsupported!("the engine skips products with paddings, which may be NaN");
         }
@@ -257,10 +254,6 @@ fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
         || is_empty
         || is_overflow
         || (is_volume && (node.is("ConvTranspose") || is_backward))
-}
-
-fn is_infinite(array: &Array) -> bool {
-    matches!(array.elements(), Elements::F32(elements) if elements.iter().any(|x| !x.is_finite()))
 }
 
 /// States the attributes of windows that have defaults, and paddings in place of their mode: the engine takes

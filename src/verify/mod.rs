@@ -28,7 +28,7 @@ use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::{BlobId, Net};
 use crate::onnx::Model;
 use crate::reference::Mat;
-use crate::tensor::{Array, DType};
+use crate::tensor::{Array, DType, Elements};
 use cut::Cuts;
 use engine::Engine;
 pub use engine::Evaluator;
@@ -155,6 +155,20 @@ struct Values<'a> {
 impl<'a> Values<'a> {
     fn new(graph: &'a Graph, given: impl IntoIterator<Item = (ValueId, Arc<Array>)>) -> Values<'a> {
         Values { graph, arrays: given.into_iter().collect(), reasons: BTreeMap::new() }
+    }
+
+    /// Computes all nodes of a graph from given values.
+    fn computed(
+        engine: &Engine,
+        graph: &'a Graph,
+        given: impl IntoIterator<Item = (ValueId, Arc<Array>)>,
+        passed: Passed,
+    ) -> Result<Values<'a>> {
+        let mut values = Values::new(graph, given);
+        for (id, _) in graph.nodes() {
+            values.compute(engine, id, passed)?;
+        }
+        Ok(values)
     }
 
     /// Returns the elements of a value that is computed or constant.
@@ -285,6 +299,11 @@ impl<'a> Run<'a> {
             }
         }
     }
+}
+
+/// Returns whether all floats have a property.
+fn all_floats(array: &Array, is: impl Fn(f32) -> bool) -> bool {
+    !matches!(array.elements(), Elements::F32(elements) if elements.iter().any(|x| !is(*x)))
 }
 
 /// Returns the elements of a value as the blob of these sizes.

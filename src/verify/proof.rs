@@ -50,7 +50,7 @@ pub struct WindowProof {
     pub nodes: Vec<String>,
     /// What is known of it.
     pub state: State,
-    /// What evaluated its nodes: that of the node which is least independent of the conversion.
+    /// What evaluated its nodes; of several evaluators, the one least independent of the conversion.
     pub evaluator: Option<Evaluator>,
     /// The largest error, relative to the largest magnitude of the value.
     pub error: Option<f64>,

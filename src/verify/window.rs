@@ -9,7 +9,7 @@ use super::compare::compare;
 use super::draw::{Law, Random};
 use super::proof::{State, WindowProof};
 use super::reduce::Example;
-use super::{Passed, Run, Values, as_mat};
+use super::{Passed, Run, Values, all_floats, as_mat};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::Trait;
@@ -20,8 +20,7 @@ use crate::tensor::{Array, Elements, Range};
 
 /// The part by which elements change to see how far their rounding changes those that follow.
 const ROUNDING: f32 = 2e-7;
-/// The most times that they are changed: a jump, such as that of a Floor, is seen only if an element
-/// passes it.
+/// The most times that they are changed: a step of Floor shows only if an element crosses it.
 const ROUNDED: u64 = 64;
 /// The factor of that change in the tolerance.
 const NOISE: f64 = 4.0;
@@ -47,7 +46,7 @@ pub(super) struct Window {
     pub nodes: Option<Vec<NodeId>>,
     /// An input that the nodes read and the net does not: the net assumes its elements.
     pub ignored: Option<String>,
-    /// Whether the elements of two given values are those of a third, moved: the net may read either.
+    /// Whether two given values have the same elements, perhaps moved: the net may read either.
     pub shares_elements: bool,
 }
 
@@ -142,7 +141,7 @@ impl Window {
         let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
         for value in nodes.flat_map(Node::reads) {
             let name = &graph.value(value).name;
-            let is_whole = |array: &Array| all(array, |x| x.fract() == 0.0);
+            let is_whole = |array: &Array| all_floats(array, |x| x.fract() == 0.0);
             if run.subject.whole.contains(name) && !run.values.get(value).is_ok_and(|array| is_whole(&array))
             {
                 unsupported!("the net assumes that the elements of \"{name}\" are whole numbers");
@@ -347,14 +346,14 @@ impl Window {
             let mut is_finite = true;
             for value in node.reads() {
                 let array = values.get(value)?;
-                is_finite &= all(&array, f32::is_finite);
-                if graph.value(value).constant.is_some() && !all(&array, is_permitted) {
+                is_finite &= all_floats(&array, f32::is_finite);
+                if graph.value(value).constant.is_some() && !all_floats(&array, is_permitted) {
                     unsupported!("the constant \"{}\" is too large", graph.value(value).name);
                 }
             }
             let inner = node.outputs.iter().flatten().filter(|value| **value != self.value);
             for value in inner.filter(|_| is_finite) {
-                if !all(values.get(*value)?.as_ref(), f32::is_finite) {
+                if !all_floats(values.get(*value)?.as_ref(), f32::is_finite) {
                     unsupported!("\"{}\" is not finite", graph.value(*value).name);
                 }
             }
@@ -371,11 +370,6 @@ pub(super) fn is_move(node: &Node) -> bool {
 /// Returns whether the layer computes an element from each window of its bottom.
 fn is_pooling(layer: &Layer) -> bool {
     matches!(layer, Layer::Pooling(_) | Layer::Pooling1D(_) | Layer::Pooling3D(_))
-}
-
-/// Returns whether all floats have a property.
-fn all(array: &Array, is: impl Fn(f32) -> bool) -> bool {
-    !matches!(array.elements(), Elements::F32(elements) if elements.iter().any(|x| !is(*x)))
 }
 
 /// Returns the elements in another shape.

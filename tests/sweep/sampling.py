@@ -9,8 +9,8 @@ Left out are
   not eight at once
 - coordinates of nearest GridSample so close to the middle of two elements that float32 decides on one
 - cells of ROIAlign in version 0 that are clipped at their end: their samples are read beyond the image
-- cells of ROIPooling that begin at an element, and numbers of cells that are no powers of two: the quotient by it is less or more than
-  exact, by the processor, and a cell begins one earlier or ends one later
+- cells of ROIPooling that begin at an element, and numbers of cells other than powers of two: the runtime divides approximately, and
+  depending on the processor a cell begins one element earlier or ends one later
 """
 
 import itertools

@@ -11,7 +11,7 @@ use crate::options;
 
 #[wasm_bindgen]
 impl Model {
-    /// Compares a net with the model: that of the files, or else what the options convert. They are JSON.
+    /// Compares the net in the files, or else the net that the options (JSON) convert, with the model.
     /// Returns JSON: `{"verdict": ..., "proofs": [...]}`, with a proof for each of the sizes that were tried.
     pub fn verify(&self, options: &str, param: Option<String>, bin: Option<Buffer>) -> Result<String> {
         let (converter, input) = (options::converter(options)?, self.input());

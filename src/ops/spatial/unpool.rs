@@ -73,11 +73,11 @@ fn expand_unpool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     if natural.iter().zip(&sizes).any(|(natural, size)| size < natural) {
         unsupported!("an output of shape {sizes:?}, smaller than the pooled input {natural:?}");
     }
-    let elements = element_count(&sizes);
+    let elements = sizes.iter().copied().fold(1, i64::saturating_mul);
     if elements > MAX_ELEMENTS {
         return Err(Error::limit(format!("an output of {elements} elements (at most {MAX_ELEMENTS})")));
     }
-    let Some(indices) = x.constant(1) else { return scatter(x, &natural, &sizes) };
+    let Some(indices) = x.constant(1) else { return scatter(x, &natural, &sizes, elements) };
     let indices = indices.load_listed()?.int_list()?;
     // The specification's indices refer to the pooled input, onnxruntime's to the output.
     if indices.iter().any(|index| reindexed(*index, &natural, &sizes) != *index) {
@@ -107,19 +107,13 @@ fn have_disjoint_windows(x: &Expand) -> bool {
     is_dense && kernel.iter().zip(strides).all(|(window, stride)| *window <= stride)
 }
 
-/// Returns the number of elements, at most `i64::MAX`.
-fn element_count(sizes: &[i64]) -> i64 {
-    sizes.iter().fold(1, |count, size| count.saturating_mul(*size))
-}
-
 /// Expands MaxUnpool with indices computed at run time.
-fn scatter<'x>(x: &'x Expand, natural: &[i64], sizes: &[i64]) -> Result<Expr<'x>> {
+fn scatter<'x>(x: &'x Expand, natural: &[i64], sizes: &[i64], elements: i64) -> Result<Expr<'x>> {
     // If only the outermost axis differs from the pooled input, both interpretations of an index agree.
     if natural.iter().zip(sizes).skip_while(|(natural, _)| **natural == 1).skip(1).any(|(n, size)| n != size)
     {
         unsupported!("{DISAGREEMENT}");
     }
-    let elements = element_count(sizes);
     let zeros = ndarray::ArrayD::zeros(vec![usize::try_from(elements)?]);
     let zeros = x.make.cast_literal(&Array::i64(zeros), x.dtype(0)?);
     let [data, indices] = [0, 1].map(|index| x.operand(index).reshape(&[-1]));

@@ -58,7 +58,7 @@ async function startVerify(wasm?: URL | Response | BufferSource | WebAssembly.Mo
 }
 
 /**
- * Compares each part of a net with its model, without a runtime. The options are those of the conversion. Without a net, the model is
+ * Compares each part of a net with its model, without a runtime. Repeat the options of the conversion. Without a net, the model is
  * converted.
  */
 export async function verify(model: core.Bytes | core.Source, net?: core.NetFiles, options: Options = {}, reading: core.Reading = {}): Promise<core.Proof> {

@@ -36,7 +36,7 @@ async function startVerify(): Promise<typeof import("./verify.js")> {
 }
 
 /**
- * Compares each part of a net with its model, without a runtime. The options are those of the conversion. Without a net, the model is
+ * Compares each part of a net with its model, without a runtime. Repeat the options of the conversion. Without a net, the model is
  * converted.
  */
 export async function verify(model: Bytes | Source, net?: NetFiles, options: Options = {}, reading: Reading = {}): Promise<Proof> {
