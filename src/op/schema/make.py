@@ -74,7 +74,7 @@ HEAD = """\
 //! a comment.
 
 use super::Kind::{Float, Floats, Graph, Int, Ints, SparseTensor, String, Strings, Tensor, TypeProto};
-use super::kinds::{ANY, B, C, F, I, S};
+use super::kinds::{ANY, B, C, E, F, I, N, S};
 use super::{GONE, MANY, Schema, schema};
 
 #[rustfmt::skip]
@@ -196,9 +196,16 @@ def types(versions):
 
 
 # The kinds of types that `Schema::types` tells apart.
-FLOATS = {"float16", "float", "double", "bfloat16", "float4e2m1", "float8e8m0"} | dict(SETS)["float8"]
-INTEGERS = SIGNED | UNSIGNED | {"int4", "uint4", "int2", "uint2"}
-LETTERS = [("B", {"bool"}), ("C", {"complex64", "complex128"}), ("F", FLOATS), ("I", INTEGERS), ("S", {"string"})]
+SMALL_FLOATS = {"float4e2m1", "float6e2m3", "float6e3m2", "float8e8m0"} | dict(SETS)["float8"]
+LETTERS = [
+    ("B", {"bool"}),
+    ("C", {"complex64", "complex128"}),
+    ("E", SMALL_FLOATS),
+    ("F", {"float16", "float", "double", "bfloat16"}),
+    ("I", SIGNED | UNSIGNED),
+    ("N", {"int4", "uint4", "int2", "uint2"}),
+    ("S", {"string"}),
+]
 
 
 def kinds(constraint):

@@ -38,6 +38,10 @@ pub(crate) mod kinds {
     pub const F: u8 = 4;
     pub const I: u8 = 8;
     pub const S: u8 = 16;
+    /// Floats of fewer than 16 bits.
+    pub const E: u8 = 32;
+    /// Integers of fewer than 8 bits.
+    pub const N: u8 = 64;
     pub const ANY: u8 = u8::MAX;
 
     /// Returns the kind of a type.
@@ -46,14 +50,34 @@ pub(crate) mod kinds {
             DType::Bool => B,
             DType::C64 | DType::C128 => C,
             DType::String => S,
-            _ if dtype.is_float() => F,
-            _ => I,
+            _ if dtype.is_float() => {
+                if dtype.bits() < 16 {
+                    E
+                } else {
+                    F
+                }
+            }
+            _ => {
+                if dtype.bits() < 8 {
+                    N
+                } else {
+                    I
+                }
+            }
         }
     }
 
     /// Returns the names of the kinds of a set.
     pub fn names(set: u8) -> String {
-        let names = [(B, "bool"), (C, "complex"), (F, "float"), (I, "integer"), (S, "string")];
+        let names = [
+            (B, "bool"),
+            (C, "complex"),
+            (F, "float"),
+            (E, "float of fewer than 16 bits"),
+            (I, "integer"),
+            (N, "integer of fewer than 8 bits"),
+            (S, "string"),
+        ];
         let names: Vec<&str> =
             names.iter().filter(|(kind, _)| set & kind != 0).map(|(_, name)| *name).collect();
         names.join(", ")
