@@ -54,6 +54,15 @@ fn convolutions_and_linear_maps_are_int8_layers() {
 }
 
 #[test]
+fn attention_hands_on_its_cache() {
+    for quantization in [Quantization::Float, Quantization::Int8] {
+        let conversion = converted("attention_after_state", quantization);
+        let names: Vec<&str> = conversion.outputs.iter().map(|port| port.name.as_str()).collect();
+        assert_eq!(names, ["y", "present"]);
+    }
+}
+
+#[test]
 fn other_weights_are_rounded_to_the_integers_of_ncnn() {
     // The first has a zero point, the other contains -128.
     let conversion = converted("network_of_other_weights", Quantization::Int8);

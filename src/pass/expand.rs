@@ -58,7 +58,11 @@ impl Expansion {
         };
         let Expand { call, make, warnings, refused, texts, .. } = expand;
         // An error of an expression comes first: what follows from it is not known.
-        let made = make.finish()?;
+        let made = make.finish().map_err(|error| match error.kind() {
+            // Numbers take the types of operands.
+            ErrorKind::Internal => untyped(&call).unwrap_or(error),
+            _ => error,
+        })?;
         Ok(expanded?.then(|| Expanded {
             made,
             warnings: warnings.into_inner(),
@@ -68,6 +72,12 @@ impl Expansion {
             refused: refused.into_inner(),
         }))
     }
+}
+
+/// Returns the error of the first input of unknown type.
+fn untyped(call: &Call) -> Option<Error> {
+    let present = (0..call.input_count()).filter(|index| call.has_input(*index));
+    present.filter_map(|index| call.dtype(index).err()).next()
 }
 
 /// Returns the expansion of a node's operator at a stage.

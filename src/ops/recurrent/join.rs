@@ -76,10 +76,12 @@ pub(super) fn join<'x>(expand: &'x Expand<'x>, recurrent: &Recurrent, sizes: &Si
     if lengths.is_some() {
         rows = rows * (1.0 - ended);
     }
-    let parts: Vec<Expr> = [rows, ended].into_iter().chain(joined.firsts.iter().copied()).collect();
+    let closing = joined.closing(dtype);
+    let further = closing.iter().map(|_| ended).chain(joined.firsts.iter().copied());
+    let parts: Vec<Expr> = [rows].into_iter().chain(further).collect();
     let width = width_of(expand)? + parts.len().int() - 1;
     let rows = expand.make.concat(&parts, 2).reshape(&[-1, 1, width]);
-    let [y, h, c] = joined.layer(rows, dtype);
+    let [y, h, c] = joined.layer(rows, closing, dtype);
     joined.set_outputs(x, y, h, c);
     Ok(())
 }
@@ -92,10 +94,10 @@ fn width_of(expand: &Expand) -> Result<i64> {
 
 impl<'x> Joined<'x> {
     /// Emits the node of one sequence. Returns its outputs.
-    fn layer(&self, rows: Expr<'x>, dtype: DType) -> [Expr<'x>; 3] {
+    fn layer(&self, rows: Expr<'x>, closing: Vec<Expr<'x>>, dtype: DType) -> [Expr<'x>; 3] {
         let (expand, recurrent) = (self.expand, self.recurrent);
-        let mut weights = vec![expand.operand(input::W), self.closing(dtype)];
-        weights.extend(self.resetting(dtype));
+        let mut weights = vec![expand.operand(input::W)];
+        weights.extend(closing.into_iter().chain(self.resetting(dtype)));
         let w = expand.make.concat(&weights, 2);
         let state = |index: usize| {
             if index == input::INITIAL_H && !self.firsts.is_empty() {
@@ -114,8 +116,9 @@ impl<'x> Joined<'x> {
         [y, h, if recurrent.cell == Cell::Lstm { y.output(2) } else { h }]
     }
 
-    /// Returns the weights of the further element, `[directions, rows, 1]`.
-    fn closing(&self, dtype: DType) -> Expr<'x> {
+    /// Returns the weights of the further elements that are 1 after the end of a sequence, each
+    /// `[directions, rows, 1]`.
+    fn closing(&self, dtype: DType) -> Vec<Expr<'x>> {
         let (expand, hidden) = (self.expand, self.hidden);
         let filled = |number: f32| self.filled(number, [hidden, 1], dtype);
         // The bias of a gate: of W, which precedes R.
@@ -134,10 +137,15 @@ impl<'x> Joined<'x> {
             // The new state is the state after a step of zeros without biases.
             Cell::Gru => vec![closed, closed, -bias(2)],
             // So is a state of 0.
-            Cell::Rnn if self.single => vec![-(bias(0) + bias(1))],
+            Cell::Rnn if self.single => {
+                let sum = -(bias(0) + bias(1));
+                // A rest would grow from step to step. Both parts are exact in half precision.
+                let rounded = sum.cast(DType::F16).to_type(dtype);
+                return vec![rounded, sum - rounded];
+            }
             Cell::Rnn => vec![closed],
         };
-        expand.make.concat(&gates, 1)
+        vec![expand.make.concat(&gates, 1)]
     }
 
     /// Returns the weights of the elements that undo a state of -1: the sums of the factors of the state,

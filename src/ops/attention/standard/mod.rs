@@ -64,12 +64,16 @@ fn read_attention(call: &Call) -> Result<AttentionAttributes> {
         }
         Ok(call.optional_int(name)?.filter(|size| *size >= 0))
     };
+    let scale = call.optional_float("scale")?;
+    if let Some(scale) = scale.filter(|scale| !scale.is_finite()) {
+        invalid!("a scale of {scale}");
+    }
     Ok(AttentionAttributes {
         is_causal: call.flag("is_causal")?,
         kv_num_heads: call.optional_int("kv_num_heads")?,
         q_num_heads: call.optional_int("q_num_heads")?,
         qk_matmul_output_mode: call.int("qk_matmul_output_mode")?,
-        scale: call.optional_float("scale")?,
+        scale,
         softcap: call.float("softcap")?,
         left_window: window("left_window_size")?,
         right_window: window("right_window_size")?,

@@ -66,12 +66,14 @@ pub(super) fn lower_rows<'l>(
     let transposed = output_pads.is_some();
     let [along, rows, columns] = spans.as_slice() else { return Ok(None) };
     let taps = i64::from(along.kernel);
-    let is_plain = taps == 1 && along.stride == 1 && along.begin == 0 && along.end == 0;
+    let added =
+        |axis: usize| output_pads.as_ref().map(|pads| pads.get(axis).map_or(0, |pad| i64::from(*pad)));
+    let is_whole = along.begin == 0 && along.end == 0 && added(0).is_none_or(|added| added == 0);
+    let is_plain = taps == 1 && along.stride == 1 && is_whole;
     if !is_plain && (transposed || *group > 1 || along.begin < 0 || along.end < 0) || columns.begin < 0 {
         return Ok(None);
     }
-    let added = output_pads.as_ref().map(|pads| pads.get(1).map_or(0, |pad| i64::from(*pad)));
-    let Some(rows) = Rows::of(rows, added, height) else { return Ok(None) };
+    let Some(rows) = Rows::of(rows, added(1), height) else { return Ok(None) };
     let int = |size: i64| Ok::<_, Error>(i32::try_from(size)?);
     let padding = Padding {
         front: along.begin,

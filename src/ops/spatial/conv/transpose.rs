@@ -21,6 +21,10 @@ fn read_conv_transpose(call: &Call) -> Result<ConvTranspose> {
     if output_padding.len() != rank || output_padding.iter().any(|n| *n < 0 || i32::try_from(*n).is_err()) {
         invalid!("output_padding {output_padding:?} does not fit {rank} spatial axes");
     }
+    let steps = window.strides.iter().zip(&window.dilations).map(|(stride, dilation)| *stride.max(dilation));
+    if let Some((added, step)) = output_padding.iter().zip(steps).find(|(added, step)| *added >= step) {
+        invalid!("an output_padding of {added} for a step of {step}");
+    }
     let mut output_shape = call.optional_ints("output_shape")?;
     // onnxruntime also accepts the list with batch and channels before the spatial axes.
     if let Some(shape) = output_shape.as_mut().filter(|shape| shape.len() == rank + 2) {

@@ -201,6 +201,11 @@ impl<'b> Plain<'b, '_> {
                 [Some(data)].into_iter().chain(inputs.into_iter().skip(1)).collect();
             self.made.op(form.plain, inputs, pairs(&attributes))
         });
+        for (index, output) in self.node.outputs.iter().enumerate().skip(1) {
+            if let Some(output) = output {
+                self.made.give(result.output(index), *output);
+            }
+        }
         let rounding = form.result.filter(|scale| self.input(*scale).is_some());
         let added = form.added.and_then(|index| self.input(index));
         Ok(Some(match (rounding, added) {
