@@ -33,9 +33,6 @@ _TOLERANCE = 1e-3
 # That in half precision.
 _HALF_TOLERANCE = 0.02
 
-# Options of a conversion that hold for the model without its rounding, too.
-_KEPT = ("double_as_float", "kv_cache", "weights", "numbered", "rename")
-
 # The precisions of a device, by their names, as the script has them.
 _PRECISIONS = {"float32": None, "float16": "fp16", "bfloat16": "bf16"}
 
@@ -237,15 +234,11 @@ def _prove(model: Model, net: _Files | None, options: Mapping[str, Any]) -> Proo
     """Compares a net with its model without a runtime."""
     if options.get("kv_cache"):
         raise ValueError("the net keeps caches, which only the runtime has: pass runtime=True")
-    given = source(model)
-    converted = convert_source(given, **options)
+    converted = convert_source(source(model), **options)
     if isinstance(net, tuple):
         files = tuple(_content(path) for path in net)
     else:
         files = ((net or converted).param.encode(), (net or converted)._conversion.bin())
-    if options.get("dequantize"):
-        without_rounding = convert_source(given, **{**options, "weights": "float", "keep_onnx": True}).onnx()
-        converted = convert_source(without_rounding, **{name: options[name] for name in _KEPT if name in options})
     proof = proof_of(converted._conversion.prove(*files))
     if isinstance(net, Net):
         net.proof = proof

@@ -5,11 +5,12 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::free_size::known_shape;
-use super::{Conversion, Converter};
+use super::{Conversion, Converter, Refusal};
+use crate::Weights;
 use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::lower::AssumedFact;
 use crate::ncnn::{Net, Written};
-use crate::onnx::Input;
+use crate::onnx::{Input, Model};
 use crate::report::{ComparisonPart, Distance, Report};
 use crate::tensor::Dim;
 use crate::verify::{Pair, Proof, State, Subject, WindowProof, prove};
@@ -18,7 +19,8 @@ use crate::verify::{Pair, Proof, State, Subject, WindowProof, prove};
 const SIZES: [i64; 3] = [1, 2, 7];
 
 impl Conversion {
-    /// Compares a net, as its files state it, with the model of this conversion. Each part between blobs with
+    /// Compares a net, as its files state it, with the model of this conversion, without its rounding if that
+    /// was removed. Each part between blobs with
     /// names of values of the model is computed twice from the same elements. Neither a runtime nor a step of
     /// the conversion is used. With free sizes there is a proof for each of the smallest ones from 1, 2 and 7
     /// on for which the net is valid.
@@ -32,11 +34,7 @@ impl Conversion {
             let message = "the net keeps caches, which only the runtime has";
             return Err(Error::usage(message).help("compare the files with `verify --runtime`"));
         }
-        if self.options.dequantize {
-            let message = "the net computes the model without its rounding";
-            return Err(Error::usage(message).help("compare the files with `verify`, which removes it"));
-        }
-        let model = converter.exposed(input, &BTreeSet::new())?.model;
+        let model = self.proved_model(converter, input)?;
         let ignored = self.unread_inputs();
         let whole = self.assumptions.iter().filter(|assumed| assumed.fact == AssumedFact::WholeExponent);
         let whole: BTreeSet<String> = whole.map(|assumed| assumed.value.clone()).collect();
@@ -61,6 +59,18 @@ impl Conversion {
             }
         }
         Ok(proofs)
+    }
+
+    /// Returns the model with which the net is compared: as it was read, or without its rounding.
+    fn proved_model(&self, converter: &Converter, input: &Input) -> Result<Model> {
+        if !self.options.dequantize {
+            return Ok(converter.exposed(input, &BTreeSet::new())?.model);
+        }
+        let refused =
+            |refusal: Refusal| Error::internal(format!("a second conversion is refused: {refusal}"));
+        let float =
+            converter.clone().weights(Weights::Float).keep_onnx(true).convert(input).map_err(refused)?;
+        float.simplified.ok_or_else(|| Error::internal("the model without its rounding is not kept"))
     }
 
     /// Writes the files like [`Conversion::write`], after they have been read back and compared as by

@@ -299,6 +299,19 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         let reason = "--data, --layers and --magnitudes do not fit a net with --kv-cache";
         return Err(Error::usage(reason).into());
     }
+    if !arguments.needs_runtime() {
+        let conversion = converter.convert(&model)?;
+        let proofs = prove::prove(&conversion, &converter, &model, (&param, &bin))?;
+        if let Some(folder) = &arguments.reduce
+            && !proofs.iter().all(Proof::is_right)
+        {
+            prove::reduce(&proofs, folder)?;
+        }
+        if page.is_some() {
+            outputs.write(|| conversion.proved_report(&proofs)?.write(None, page.as_deref()))?;
+        }
+        return Ok(Verdict::Proved(proofs));
+    }
     let mut measured = Vec::new();
     let (mut model, mut path) = (model, arguments.model.clone());
     let mut is_plain = is_plain(&choices) && choices.has_plain_pixels();
@@ -318,18 +331,6 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         is_plain = true;
     }
     let conversion = converter.convert(&model)?;
-    if !arguments.needs_runtime() {
-        let proofs = prove::prove(&conversion, &converter, &model, (&param, &bin))?;
-        if let Some(folder) = &arguments.reduce
-            && !proofs.iter().all(Proof::is_right)
-        {
-            prove::reduce(&proofs, folder)?;
-        }
-        if page.is_some() {
-            outputs.write(|| conversion.proved_report(&proofs)?.write(None, page.as_deref()))?;
-        }
-        return Ok(Verdict::Proved(proofs));
-    }
     if arguments.magnitudes && !choices.dequantize {
         measured = conversion.half_blobs()?;
     }
