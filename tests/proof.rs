@@ -9,10 +9,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use onnx2ncnn::ncnn::Net;
-use onnx2ncnn::{Converter, Input, Proof, State};
+use onnx2ncnn::{Converter, Input, Proof, Quantization, State};
 
 /// The least part of all windows that is covered: fixtures are mostly single operators, some of them rare.
-const COVERED: f64 = 0.93;
+const COVERED: f64 = 0.98;
 
 fn models() -> Vec<PathBuf> {
     let folders = fs::read_dir("fixtures").unwrap().map(|folder| folder.unwrap().path());
@@ -24,8 +24,8 @@ fn models() -> Vec<PathBuf> {
 }
 
 /// Returns the proofs at each size; `None` for a model that is refused.
-fn prove(path: PathBuf) -> Option<Vec<Proof>> {
-    let (converter, model) = (Converter::new(), Input::Path(path.clone()));
+fn prove(converter: &Converter, path: PathBuf) -> Option<Vec<Proof>> {
+    let model = Input::Path(path.clone());
     let conversion = converter.convert(&model).ok()?;
     let (mut param, mut bin) = (Vec::new(), Vec::new());
     conversion.write_to(&mut param, &mut bin).unwrap();
@@ -33,7 +33,7 @@ fn prove(path: PathBuf) -> Option<Vec<Proof>> {
     assert_eq!(net.layers.len(), conversion.net().layers.len(), "{}", path.display());
     Some(
         conversion
-            .prove(&converter, &model, &net)
+            .prove(converter, &model, &net)
             .unwrap_or_else(|error| panic!("{}: {error}", path.display())),
     )
 }
@@ -44,7 +44,7 @@ fn no_part_of_a_right_net_differs() {
     let (states, wrong) = (Mutex::new(BTreeMap::<State, usize>::new()), Mutex::new(Vec::new()));
     let work = || {
         while let Some(path) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
-            for window in prove(path.clone()).into_iter().flatten().flat_map(|proof| proof.windows) {
+            for window in prove(&Converter::new(), path.clone()).into_iter().flatten().flat_map(|proof| proof.windows) {
                 *states.lock().unwrap().entry(window.state).or_default() += 1;
                 if window.state == State::Differs {
                     let text = format!("{}: \"{}\": {}", path.display(), window.value, window.reason);
@@ -65,4 +65,20 @@ fn no_part_of_a_right_net_differs() {
         |state: State| f64::from(u32::try_from(states.get(&state).copied().unwrap_or_default()).unwrap());
     let covered = count(State::Proved) + count(State::Tested);
     assert!(covered >= COVERED * (covered + count(State::NotCovered)), "{states:?}");
+}
+
+#[test]
+fn nets_with_options_compute_the_model() {
+    for (fixture, converter) in [
+        // The steps after the end of a sequence do not change its state.
+        ("recurrent/rnn_of_one_length", Converter::new().fp16(true)),
+        // The model is taken without its rounding.
+        ("quantized/network", Converter::new().quantization(Quantization::Float)),
+        ("quantized/attention_after_state", Converter::new().quantization(Quantization::Float)),
+    ] {
+        let proofs = prove(&converter, PathBuf::from("fixtures").join(fixture).join("model.onnx")).unwrap();
+        for window in proofs.iter().flat_map(|proof| &proof.windows) {
+            assert!(window.state >= State::Tested, "{fixture}: \"{}\": {}", window.value, window.reason);
+        }
+    }
 }

@@ -27,7 +27,7 @@ use crate::error::Result;
 use crate::ncnn::Layer;
 pub use run::run;
 #[cfg(feature = "verify")]
-pub(crate) use run::{between, producers, run_layers};
+pub(crate) use run::{Precision, between, producers, run_layers};
 
 /// The elements of a blob, with the axes of the Mat, outermost first.
 pub type Mat = ArrayD<f64>;

@@ -2,10 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use num_traits::AsPrimitive;
+
 use super::{Mat, compute};
 use crate::common::index::IndexMap;
 use crate::error::{Result, invalid};
 use crate::ncnn::{BlobId, Net};
+
+/// What becomes of the elements of each blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precision {
+    /// They are kept in float64.
+    Double,
+    /// They are rounded to float32, as in the runtime: layers may round numbers by adding large ones.
+    Single,
+}
 
 /// Computes blobs of a net from given ones. Only the layers between them are computed.
 ///
@@ -15,7 +26,7 @@ use crate::ncnn::{BlobId, Net};
 /// `Unsupported` if a layer has no reference.
 pub fn run(net: &Net, given: BTreeMap<BlobId, Mat>, wanted: &[BlobId]) -> Result<Vec<Mat>> {
     let layers = between(net, &producers(net), |blob| given.contains_key(&blob), wanted);
-    run_layers(net, &layers, given, wanted)
+    run_layers(net, &layers, given, wanted, Precision::Double)
 }
 
 /// Computes blobs by the layers with these indices, which are those [`between`] given and wanted blobs.
@@ -28,6 +39,7 @@ pub(crate) fn run_layers(
     layers: &[usize],
     given: BTreeMap<BlobId, Mat>,
     wanted: &[BlobId],
+    precision: Precision,
 ) -> Result<Vec<Mat>> {
     let layers = || layers.iter().filter_map(|index| net.layers.get(*index));
     let mut readers: BTreeMap<BlobId, usize> = BTreeMap::new();
@@ -37,13 +49,17 @@ pub(crate) fn run_layers(
     let mut values = given;
     for layer in layers() {
         let describe = || format!("{} \"{}\"", layer.layer.type_name(), layer.name);
-        let tops = {
+        let mut tops = {
             let bottoms: Option<Vec<&Mat>> = layer.bottoms.iter().map(|blob| values.get(blob)).collect();
             let Some(bottoms) = bottoms else { invalid!("a bottom of {} is not given", describe()) };
             compute(&layer.layer, &bottoms, layer.tops.len()).map_err(|error| error.at_part(describe()))?
         };
         if tops.len() != layer.tops.len() {
             invalid!("{} computes {} tops in place of {}", describe(), tops.len(), layer.tops.len());
+        }
+        if precision == Precision::Single {
+            let round = |x: f64| f64::from(AsPrimitive::<f32>::as_(x));
+            tops.iter_mut().for_each(|top| top.mapv_inplace(round));
         }
         values.extend(layer.tops.iter().copied().zip(tops));
         for blob in &layer.bottoms {

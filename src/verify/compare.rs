@@ -3,6 +3,7 @@
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
 
+use super::tolerance::Stored;
 use crate::reference::Mat;
 
 /// The tolerance of each element, as far as it does not depend on the element.
@@ -14,6 +15,8 @@ pub(super) struct Tolerance {
     pub absolute: f64,
     /// Whether the elements are integers, which are equal or not.
     pub whole: bool,
+    /// How the weights are stored, which changes the values that follow from them.
+    pub stored: Stored,
 }
 
 /// Integers up to this number are exact in float32.

@@ -29,7 +29,7 @@ impl<'a> Cuts<'a> {
         paired: BTreeMap<BlobId, (ValueId, &'a Pair)>,
         varying: BTreeSet<ValueId>,
     ) -> Cuts<'a> {
-        let positions = subject.model.graph.nodes().map(|(id, _)| id).zip(0..).collect();
+        let positions = positions(&subject.model.graph);
         Cuts { subject, paired, varying, producers: reference::producers(subject.net), positions }
     }
 
@@ -57,16 +57,13 @@ impl<'a> Cuts<'a> {
             Some(Given { blob, value, sizes, varies, range })
         });
         let given: Vec<Given> = given.collect();
-        let reached = Reached::of(graph, &given, value);
+        let is_given = |value| given.iter().any(|given| given.value == value);
+        let reached = Reached::of(graph, is_given, value);
         let reads = |name: &&String| reached.inputs.iter().any(|input| graph.value(*input).name == **name);
         let ignored = self.subject.ignored.iter().find(reads).cloned();
         // Elements of one value would not fit those of another that depends on it.
         let reads_all = given.iter().all(|given| !given.varies || reached.values.contains(&given.value));
-        let nodes = (reached.inputs.is_empty() && reads_all).then(|| {
-            let mut nodes: Vec<NodeId> = reached.nodes.into_iter().collect();
-            nodes.sort_by_key(|node| self.positions.get(*node).copied());
-            nodes
-        });
+        let nodes = (reached.inputs.is_empty() && reads_all).then(|| reached.in_order(&self.positions));
         let (name, sizes, is_output) = (pair.value.clone(), pair.sizes.clone(), pair.is_output);
         let varying = given.iter().filter(|given| given.varies);
         let mut origins: Vec<ValueId> = varying.flat_map(|given| origins(graph, given.value)).collect();
@@ -89,22 +86,26 @@ fn origins(graph: &Graph, value: ValueId) -> Vec<ValueId> {
     origins
 }
 
+/// Returns the position of each node.
+pub(super) fn positions(graph: &Graph) -> IndexMap<NodeId, usize> {
+    graph.nodes().map(|(id, _)| id).zip(0..).collect()
+}
+
 /// What lies between given values and a value.
-struct Reached {
+pub(super) struct Reached {
     nodes: BTreeSet<NodeId>,
     /// The values that the nodes read or compute, and the given ones among them.
-    values: BTreeSet<ValueId>,
+    pub values: BTreeSet<ValueId>,
     /// The values that no node computes.
-    inputs: Vec<ValueId>,
+    pub inputs: Vec<ValueId>,
 }
 
 impl Reached {
-    fn of(graph: &Graph, given: &[Given], value: ValueId) -> Reached {
+    pub fn of(graph: &Graph, is_given: impl Fn(ValueId) -> bool, value: ValueId) -> Reached {
         let mut reached = Reached { nodes: BTreeSet::new(), values: BTreeSet::new(), inputs: Vec::new() };
         let mut left = vec![value];
         while let Some(value) = left.pop() {
-            let is_given = given.iter().any(|given| given.value == value);
-            if !reached.values.insert(value) || is_given || graph.value(value).constant.is_some() {
+            if !reached.values.insert(value) || is_given(value) || graph.value(value).constant.is_some() {
                 continue;
             }
             match graph.value(value).producer {
@@ -117,5 +118,12 @@ impl Reached {
             }
         }
         reached
+    }
+
+    /// Returns the nodes in the order of the graph.
+    pub fn in_order(&self, positions: &IndexMap<NodeId, usize>) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.nodes.iter().copied().collect();
+        nodes.sort_by_key(|node| positions.get(*node).copied());
+        nodes
     }
 }

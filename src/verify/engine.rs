@@ -12,7 +12,7 @@ use rten_tensor::TensorView;
 use rten_tensor::prelude::*;
 use serde::Serialize;
 
-use super::evaluate::evaluation;
+use super::evaluate::{Evaluation, evaluation, further_evaluation, program_evaluation};
 use super::{Passed, Values, all_floats};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph, Ids, Node, NodeId, Value};
@@ -71,11 +71,19 @@ impl<'a> Engine<'a> {
         passed: Passed,
     ) -> Result<(Vec<Arc<Array>>, Evaluator)> {
         let Some(node) = graph.node(id) else { return Err(Error::internal("no node")) };
+        if divides_by_zero(node, inputs) {
+            unsupported!("a quotient by a scale of 0 as an integer");
+        }
         let known = op::find_handled(node).ok();
-        if let Some((op, evaluation)) = known.and_then(|op| Some((op, evaluation(node)?))) {
+        let specified = |op: &Op, evaluation: Evaluation| -> Result<Vec<Arc<Array>>> {
             let (graph, inputs) = (Graph::default(), Inputs::of(owned(inputs)));
-            let outputs = evaluation(&Call::evaluated(&graph, node, op, &inputs))?;
-            return Ok((shared(outputs), Evaluator::Engine));
+            Ok(shared(evaluation(&Call::evaluated(&graph, node, op, &inputs))?))
+        };
+        if let Some((op, evaluation)) = known.and_then(|op| Some((op, evaluation(node)?))) {
+            return Ok((specified(op, evaluation)?, Evaluator::Engine));
+        }
+        if let Some((op, evaluation)) = known.and_then(|op| Some((op, program_evaluation(node)?))) {
+            return Ok((specified(op, evaluation)?, Evaluator::Definition));
         }
         let fold = known.filter(|op| op.fold.is_some());
         let folded = |op: &Op| Ok((shared(op.evaluate(node, owned(inputs))?), Evaluator::Folding));
@@ -84,10 +92,14 @@ impl<'a> Engine<'a> {
         if let Some(op) = fold.filter(|op| op.moves.is_none()) {
             return folded(op);
         }
+        let further = known.and_then(|op| Some((op, further_evaluation(node)?)));
         let key = self.is_whole(graph).then_some(id);
         match (self.run(key, node, inputs), fold) {
             (Ok(outputs), _) => Ok((shared(outputs), Evaluator::Engine)),
             (Err(_), Some(op)) => folded(op),
+            (Err(_), None) if let Some((op, evaluation)) = further => {
+                Ok((specified(op, evaluation)?, Evaluator::Engine))
+            }
             (Err(reason), None) => match self.run_definition(node, inputs, passed)? {
                 Some(outputs) => Ok((outputs, Evaluator::Definition)),
                 None => Err(Error::unsupported(format!("{} is not evaluated", node.qualified_op_type()))
@@ -233,6 +245,13 @@ fn described(_: usize, input: &Array) -> Result<Value> {
     Ok(Value { dtype: Some(input.dtype()), shape: Some(shape), constant, ..Value::default() })
 }
 
+/// Returns whether a node makes integers of quotients by a scale that is 0.
+fn divides_by_zero(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
+    let is_zero = |array: &Arc<Array>| !all_floats(array, |x| x != 0.0);
+    let quantizes = node.op_type == "QuantizeLinear" || node.op_type.starts_with("QLinear");
+    quantizes && inputs.iter().skip(1).flatten().any(is_zero)
+}
+
 /// Returns whether the engine computes something else than the specification, or panics.
 fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
     let has_lengths = node.is_one_of(&["LSTM", "GRU", "RNN"]) && inputs.get(4).is_some_and(Option::is_some);
@@ -247,12 +266,21 @@ fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
         let largest = numbers(0).map(f64::abs).fold(0.0, f64::max);
         numbers(1).any(|scale| largest >= LEVELS * scale.abs())
     };
+    // Nets assume that there is none.
+    let is_padded = node.op_type == "GroupQueryAttention" && {
+        let length = |index: usize, axis: usize| {
+            inputs.get(index).and_then(Option::as_ref).and_then(|input| input.shape().get(axis)).copied()
+        };
+        let last: f64 = (length(0, 1).unwrap_or_default() + length(3, 2).unwrap_or_default()).as_();
+        numbers(5).any(|index| index + 1.0 != last)
+    };
     // It pads integers with 0 in place of the zero point, ignores the lengths of sequences, adds the zero
     // point to the largest int32, and ends by a panic where it takes five axes in reverse order.
     node.is("ConvInteger")
         || has_lengths
         || is_empty
         || is_overflow
+        || is_padded
         || (is_volume && (node.is("ConvTranspose") || is_backward))
 }
 

@@ -12,6 +12,7 @@ mod draw;
 mod engine;
 mod evaluate;
 mod flow;
+mod noise;
 mod proof;
 mod reduce;
 mod tolerance;
@@ -206,6 +207,8 @@ struct Run<'a> {
     subject: &'a Subject<'a>,
     engine: &'a Engine<'a>,
     values: Values<'a>,
+    /// The elements of the inputs of the model.
+    inputs: Vec<(ValueId, Arc<Array>)>,
     /// The types of all values that were computed.
     types: BTreeMap<ValueId, DType>,
     /// What evaluated each node.
@@ -228,7 +231,8 @@ impl<'a> Run<'a> {
         Ok(Run {
             subject,
             engine,
-            values: Values::new(graph, given),
+            values: Values::new(graph, given.iter().cloned()),
+            inputs: given,
             types: BTreeMap::new(),
             evaluators: BTreeMap::new(),
         })

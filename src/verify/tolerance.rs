@@ -22,6 +22,24 @@ const RELATIVE_BFLOAT: f64 = 0.016;
 /// The tolerance of windows whose weights are stored as integers.
 const RELATIVE_INT8: f64 = 0.1;
 
+/// How the weights of a window are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stored {
+    Single,
+    Half,
+    Integers,
+}
+
+impl Stored {
+    fn relative(self) -> f64 {
+        match self {
+            Stored::Single => RELATIVE,
+            Stored::Half => RELATIVE_HALF,
+            Stored::Integers => RELATIVE_INT8,
+        }
+    }
+}
+
 impl Window {
     /// Returns the tolerance of a value of a type.
     ///
@@ -33,16 +51,16 @@ impl Window {
         let weights = || self.net_layers(net).flat_map(|layer| layer.layer.weights());
         let has_integers = |layer: &Layer| layer.is_int8() || layer.block_weight().is_some();
         let stored = if self.net_layers(net).any(|layer| has_integers(&layer.layer)) {
-            RELATIVE_INT8
+            Stored::Integers
         } else if weights().any(|weight| weight.tensor.dtype() == DType::F16) {
-            RELATIVE_HALF
+            Stored::Half
         } else {
-            RELATIVE
+            Stored::Single
         };
         let graph = &run.subject.model.graph;
         let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
         if run.subject.drops_rounding
-            && stored < RELATIVE_INT8
+            && stored != Stored::Integers
             && nodes.clone().any(|node| node.op_type.ends_with("QuantizeLinear"))
         {
             unsupported!("the model rounds to levels, which the net does not");
@@ -50,21 +68,18 @@ impl Window {
         // The model rounds to the types of its values.
         let computed =
             nodes.flat_map(|node| &node.outputs).flatten().filter_map(|id| run.types.get(id).copied());
-        let mut relative = stored;
+        let mut relative = stored.relative();
         for dtype in computed.chain([dtype]) {
             relative = relative.max(match dtype {
                 DType::F16 => RELATIVE_HALF,
                 DType::BF16 => RELATIVE_BFLOAT,
-                dtype if dtype.is_float() && dtype.bits() < 16 => {
-                    unsupported!("the model rounds to {dtype}, which the net does not")
-                }
-                _ => stored,
+                _ => 0.0,
             });
         }
         if self.nodes.iter().flatten().filter_map(|id| graph.node(*id)).any(|node| node.is_one_of(&ROUGH)) {
             relative = relative.max(RELATIVE_ANGLES);
         }
         let absolute = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
-        Ok(Tolerance { relative, absolute, whole: !dtype.is_float() })
+        Ok(Tolerance { relative, absolute, whole: !dtype.is_float(), stored })
     }
 }

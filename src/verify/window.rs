@@ -6,28 +6,23 @@ use std::sync::Arc;
 use ndarray::ArrayD;
 
 use super::compare::compare;
+use super::cut::{Reached, positions};
 use super::draw::{Law, Random};
+use super::noise::overflows;
 use super::proof::{State, WindowProof};
 use super::reduce::Example;
+use super::tolerance::Stored;
 use super::{Passed, Run, Values, all_floats, as_mat};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::Trait;
 use crate::ncnn::{BlobId, Layer, Net, NetLayer};
 use crate::op;
-use crate::reference::{self, Mat};
+use crate::reference::{self, Mat, Precision};
 use crate::tensor::{Array, Elements, Range};
 
-/// The part by which elements change to see how far their rounding changes those that follow.
-const ROUNDING: f32 = 2e-7;
-/// The most times that they are changed: a step of Floor shows only if an element crosses it.
-const ROUNDED: u64 = 64;
-/// The factor of that change in the tolerance.
-const NOISE: f64 = 4.0;
 /// The most multiply-adds, or elements, of a window that is computed on further random elements.
 const WORK: u64 = 2_000_000;
-/// Products of two numbers of this magnitude, 2^64, overflow in float32.
-const OVERFLOW: f32 = 18_446_744_073_709_551_616.0;
 /// Labels are exact in float32 up to this number.
 const LABELS: usize = 1 << 24;
 
@@ -176,7 +171,7 @@ impl Window {
             let labels = self.drawn(&given, |_, array| labels(array));
             let expected = self.evaluate(run, nodes, &labels, &mut |array| array)?;
             let outcome = self.compare(run, &labels, &expected)?;
-            if self.shares_elements && outcome.difference.is_some() {
+            if outcome.difference.is_some() && self.consistent(run, &labels)?.is_none() {
                 return Ok(());
             }
             let is_exact = outcome.error == 0.0;
@@ -194,12 +189,53 @@ impl Window {
             let drawn = self.drawn(&given, |given, array| random.like(array, law, given.range));
             // Elements that the operators do not permit say nothing.
             let Ok(expected) = self.evaluate(run, nodes, &drawn, &mut |array| array) else { continue };
-            let Ok(outcome) = self.compare(run, &drawn, &expected) else { continue };
-            if !self.shares_elements || outcome.difference.is_none() {
-                outcome.add_to(proof, drawn, expected);
+            let Ok(mut outcome) = self.compare(run, &drawn, &expected) else { continue };
+            let (mut drawn, mut expected) = (drawn, expected);
+            if outcome.difference.is_some() {
+                let Ok(Some(consistent)) = self.consistent(run, &drawn) else { continue };
+                drawn = consistent;
+                let Ok(value) = self.evaluate(run, nodes, &drawn, &mut |array| array) else { continue };
+                expected = value;
+                outcome = self.compare(run, &drawn, &expected)?;
             }
+            outcome.add_to(proof, drawn, expected);
         }
         Ok(())
+    }
+
+    /// Returns drawn elements, with those of values that depend on other given ones computed from these: the
+    /// net may compute them, too. `None` if that is not possible.
+    fn consistent(&self, run: &Run, drawn: &[Arc<Array>]) -> Result<Option<Vec<Arc<Array>>>> {
+        if self.shares_elements {
+            return Ok(None);
+        }
+        let graph = &run.subject.model.graph;
+        let positions = positions(graph);
+        let position = |value: ValueId| graph.value(value).producer.and_then(|id| positions.get(id).copied());
+        let mut order: Vec<(usize, &Given)> = self.given.iter().enumerate().collect();
+        order.sort_by_key(|(_, given)| position(given.value));
+        let (mut before, mut consistent) = (Vec::new(), drawn.to_vec());
+        for (index, given) in order {
+            let reached = Reached::of(graph, |value| before.contains(&value), given.value);
+            let varies = |value: &ValueId| {
+                self.given.iter().any(|given| given.varies && given.value == *value) && before.contains(value)
+            };
+            if given.varies && reached.values.iter().any(varies) {
+                if !reached.inputs.is_empty() {
+                    return Ok(None);
+                }
+                let mut values = self.given_values(graph, &consistent);
+                values.arrays.remove(given.value);
+                for id in reached.in_order(&positions) {
+                    values.compute(run.engine, id, &mut |array| array)?;
+                }
+                if let Some(place) = consistent.get_mut(index) {
+                    *place = values.get(given.value)?;
+                }
+            }
+            before.push(given.value);
+        }
+        Ok(Some(consistent))
     }
 
     /// Returns the elements of the given values in a run.
@@ -250,17 +286,39 @@ impl Window {
         given: &[Arc<Array>],
         passed: Passed,
     ) -> Result<Arc<Array>> {
-        let given = self.given.iter().zip(given).map(|(given, array)| (given.value, Arc::clone(array)));
-        let mut values = Values::new(&run.subject.model.graph, given);
+        let mut values = self.given_values(&run.subject.model.graph, given);
         for id in nodes {
             values.compute(run.engine, *id, passed)?;
         }
         values.get(self.value)
     }
 
+    /// Returns the given values with these elements.
+    pub(super) fn given_values<'g>(&self, graph: &'g Graph, given: &[Arc<Array>]) -> Values<'g> {
+        let pairs = self.given.iter().zip(given);
+        Values::new(graph, pairs.map(|(given, array)| (given.value, Arc::clone(array))))
+    }
+
     /// Compares the layers on given elements with the expected ones.
     fn compare(&self, run: &Run, given: &[Arc<Array>], expected: &Array) -> Result<Outcome> {
-        let got = match self.compute(run.subject.net, given)? {
+        let is_same =
+            |outcome: &Result<Outcome>| matches!(outcome, Ok(outcome) if outcome.difference.is_none());
+        let double = self.compare_in(Precision::Double, run, given, expected);
+        if is_same(&double) {
+            return double;
+        }
+        let single = self.compare_in(Precision::Single, run, given, expected);
+        if is_same(&single) { single } else { double }
+    }
+
+    fn compare_in(
+        &self,
+        precision: Precision,
+        run: &Run,
+        given: &[Arc<Array>],
+        expected: &Array,
+    ) -> Result<Outcome> {
+        let got = match self.compute(run.subject.net, precision, given)? {
             Ok(got) => got,
             Err(fault) => return Ok(Outcome::wrong(fault.to_string())),
         };
@@ -280,14 +338,23 @@ impl Window {
             Outcome { error, difference }
         };
         let mut outcome = compared(None);
-        let Some(nodes) = self.nodes.as_ref().filter(|_| outcome.difference.is_some()) else {
+        if outcome.difference.is_none() {
             return Ok(outcome);
-        };
-        self.check_finite(run, nodes, given)?;
-        let mut noise = ArrayD::zeros(value.raw_dim());
-        for seed in 0..ROUNDED {
+        }
+        if overflows(&got, expected.dtype()) {
+            unsupported!("numbers beyond the range of {}", expected.dtype());
+        }
+        match &self.nodes {
+            Some(nodes) => self.check_finite(run, nodes, given)?,
+            None if tolerance.stored == Stored::Integers => {
+                unsupported!("weights in integers, whose rounding is known only where the nodes are")
+            }
+            None => {}
+        }
+        let (origin, mut noise) = (self.origin(run, given), ArrayD::zeros(value.raw_dim()));
+        for seed in 0..origin.changes {
             if outcome.difference.is_none()
-                || self.add_noise(run, (nodes, given, &value), seed, &mut noise).is_err()
+                || self.add_noise(run, (&origin, &value), (seed, tolerance.stored), &mut noise).is_err()
             {
                 break;
             }
@@ -297,68 +364,21 @@ impl Window {
     }
 
     /// Computes the blob from given elements; the inner error is a layer that does not fit its bottoms.
-    fn compute(&self, net: &Net, given: &[Arc<Array>]) -> Result<std::result::Result<Mat, Error>> {
+    fn compute(
+        &self,
+        net: &Net,
+        precision: Precision,
+        given: &[Arc<Array>],
+    ) -> Result<std::result::Result<Mat, Error>> {
         let mut known = BTreeMap::new();
         for (Given { blob, sizes, .. }, array) in self.given.iter().zip(given) {
             known.insert(*blob, as_mat(array, sizes)?);
         }
-        match reference::run_layers(net, &self.layers, known, &[self.blob]) {
+        match reference::run_layers(net, &self.layers, known, &[self.blob], precision) {
             Ok(tops) => Ok(Ok(tops.into_iter().next().ok_or_else(|| Error::internal("no top"))?)),
             Err(error) if error.kind() == ErrorKind::Invalid => Ok(Err(error)),
             Err(error) => Err(error),
         }
-    }
-
-    /// Changes the given elements, and the values of the nodes, by their rounding. `noise` becomes at
-    /// least the change of each element of the value.
-    fn add_noise(
-        &self,
-        run: &Run,
-        (nodes, given, value): (&[NodeId], &[Arc<Array>], &ArrayD<f64>),
-        seed: u64,
-        noise: &mut ArrayD<f64>,
-    ) -> Result<()> {
-        let mut random = Random::new(seed);
-        let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
-        let changed = self.drawn(given, |_, array| rounded(array.clone()));
-        let other = as_mat(self.evaluate(run, nodes, &changed, &mut rounded)?.as_ref(), &self.sizes)?;
-        noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
-            *most = most.max(NOISE * change.abs());
-        });
-        Ok(())
-    }
-
-    /// Nets are right for finite floats.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` if an element of a constant is not a number, or is too large for sums of products, or
-    /// if a node other than the last computes what is not finite from finite elements.
-    fn check_finite(&self, run: &Run, nodes: &[NodeId], given: &[Arc<Array>]) -> Result<()> {
-        let graph = &run.subject.model.graph;
-        let given = self.given.iter().map(|given| given.value).zip(given.iter().cloned());
-        let mut values = Values::new(graph, given);
-        for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
-            values.compute(run.engine, id, &mut |array| array)?;
-            let is_elementwise =
-                op::find(node).is_some_and(|op| op.access == op::Access::Broadcast && op.differs.is_empty());
-            let is_permitted = |x: f32| x.abs() < OVERFLOW || (is_elementwise && !x.is_nan());
-            let mut is_finite = true;
-            for value in node.reads() {
-                let array = values.get(value)?;
-                is_finite &= all_floats(&array, f32::is_finite);
-                if graph.value(value).constant.is_some() && !all_floats(&array, is_permitted) {
-                    unsupported!("the constant \"{}\" is too large", graph.value(value).name);
-                }
-            }
-            let inner = node.outputs.iter().flatten().filter(|value| **value != self.value);
-            for value in inner.filter(|_| is_finite) {
-                if !all_floats(values.get(*value)?.as_ref(), f32::is_finite) {
-                    unsupported!("\"{}\" is not finite", graph.value(*value).name);
-                }
-            }
-        }
-        Ok(())
     }
 }
 

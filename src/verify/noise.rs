@@ -1,0 +1,134 @@
+//! How far the rounding of a model, and numbers that are not finite, change what follows from them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use ndarray::ArrayD;
+use num_traits::AsPrimitive;
+
+use super::cut::{Reached, positions};
+use super::draw::Random;
+use super::tolerance::Stored;
+use super::window::Window;
+use super::{Run, Values, all_floats, as_mat};
+use crate::error::{Result, unsupported};
+use crate::graph::{Node, NodeId, ValueId};
+use crate::op;
+use crate::reference::Mat;
+use crate::tensor::{Array, DType};
+
+/// The part by which elements change to see how far their rounding changes those that follow.
+const ROUNDING: f32 = 2e-7;
+/// The same for weights that are stored in float16.
+const ROUNDING_HALF: f32 = 5e-4;
+/// The factor of that change in the tolerance.
+const NOISE: f64 = 4.0;
+/// Products of two numbers of this magnitude, 2^64, overflow in float32.
+const OVERFLOW: f32 = 18_446_744_073_709_551_616.0;
+
+/// The most times that they are changed: a step of Floor shows only if an element crosses it.
+const ROUNDED: u64 = 64;
+/// The same for a value that is computed from the inputs of the model.
+const ROUNDED_FROM_INPUTS: u64 = 8;
+
+/// From what the nodes compute a value.
+pub(super) struct Origin {
+    nodes: Vec<NodeId>,
+    /// Values with their elements, and whether these are rounded.
+    given: Vec<(ValueId, Arc<Array>, bool)>,
+    /// How many times they are changed.
+    pub changes: u64,
+}
+
+impl Window {
+    /// Returns the nodes between the given values and the end of the window, or else those between the inputs
+    /// of the model and the end.
+    pub(super) fn origin(&self, run: &Run, given: &[Arc<Array>]) -> Origin {
+        if let Some(nodes) = &self.nodes {
+            let pairs = self.given.iter().zip(given);
+            let given = pairs.map(|(given, array)| (given.value, Arc::clone(array), given.varies)).collect();
+            return Origin { nodes: nodes.clone(), given, changes: ROUNDED };
+        }
+        let graph = &run.subject.model.graph;
+        let nodes = Reached::of(graph, |_| false, self.value).in_order(&positions(graph));
+        let given = run.inputs.iter().map(|(value, array)| (*value, Arc::clone(array), true)).collect();
+        Origin { nodes, given, changes: ROUNDED_FROM_INPUTS }
+    }
+
+    /// Changes the given elements, and the values of the nodes, by their rounding. `noise` becomes at
+    /// least the change of each element of the value.
+    pub(super) fn add_noise(
+        &self,
+        run: &Run,
+        (origin, value): (&Origin, &ArrayD<f64>),
+        (seed, stored): (u64, Stored),
+        noise: &mut ArrayD<f64>,
+    ) -> Result<()> {
+        let graph = &run.subject.model.graph;
+        let mut random = Random::new(seed);
+        let changed = origin.given.iter().map(|(value, array, is_rounded)| {
+            let array =
+                if *is_rounded { Arc::new(random.rounded(array, ROUNDING)) } else { Arc::clone(array) };
+            (*value, array)
+        });
+        let mut values = Values::new(graph, changed.collect::<Vec<_>>());
+        if stored == Stored::Half {
+            let read = origin.nodes.iter().filter_map(|id| graph.node(*id)).flat_map(Node::reads);
+            for value in read.collect::<BTreeSet<_>>() {
+                if let Some(constant) = &graph.value(value).constant {
+                    let rounded = random.rounded(&constant.load()?, ROUNDING_HALF);
+                    values.arrays.insert(value, Arc::new(rounded));
+                }
+            }
+        }
+        let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
+        for id in &origin.nodes {
+            values.compute(run.engine, *id, &mut rounded)?;
+        }
+        let other = as_mat(values.get(self.value)?.as_ref(), &self.sizes)?;
+        noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
+            *most = most.max(NOISE * change.abs());
+        });
+        Ok(())
+    }
+
+    /// Nets are right for finite floats.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if an element of a constant is not a number, or is too large for sums of products, or
+    /// if a node other than the last computes what is not finite from finite elements.
+    pub(super) fn check_finite(&self, run: &Run, nodes: &[NodeId], given: &[Arc<Array>]) -> Result<()> {
+        let graph = &run.subject.model.graph;
+        let mut values = self.given_values(graph, given);
+        for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
+            values.compute(run.engine, id, &mut |array| array)?;
+            let is_elementwise =
+                op::find(node).is_some_and(|op| op.access == op::Access::Broadcast && op.differs.is_empty());
+            let is_permitted = |x: f32| x.abs() < OVERFLOW || (is_elementwise && !x.is_nan());
+            let mut is_finite = true;
+            for value in node.reads() {
+                let array = values.get(value)?;
+                is_finite &= all_floats(&array, f32::is_finite);
+                if graph.value(value).constant.is_some() && !all_floats(&array, is_permitted) {
+                    unsupported!("the constant \"{}\" is too large", graph.value(value).name);
+                }
+            }
+            let inner = node.outputs.iter().flatten().filter(|value| **value != self.value);
+            for value in inner.filter(|_| is_finite) {
+                if !all_floats(values.get(*value)?.as_ref(), f32::is_finite) {
+                    unsupported!("\"{}\" is not finite", graph.value(*value).name);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether numbers are beyond the range of a type of wide integers: the model wraps them around.
+pub(super) fn overflows(numbers: &Mat, dtype: DType) -> bool {
+    let range = dtype.int_range().filter(|_| dtype.is_wide_int());
+    let (low, high): (f64, f64) =
+        range.map_or((f64::NEG_INFINITY, f64::INFINITY), |(a, b)| (a.as_(), b.as_()));
+    numbers.iter().any(|x| *x < low || *x > high)
+}
