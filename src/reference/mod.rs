@@ -23,7 +23,7 @@ mod spectrum;
 
 use ndarray::ArrayD;
 
-use crate::error::Result;
+use crate::error::{Result, unsupported};
 use crate::ncnn::Layer;
 pub use run::run;
 #[cfg(feature = "verify")]
@@ -84,11 +84,13 @@ pub(crate) fn compute(layer: &Layer, bottoms: &[&Mat], tops: usize) -> Result<Ve
         | Layer::Convolution1D(_)
         | Layer::Convolution3D(_)
         | Layer::ConvolutionDepthWise(_)
+        | Layer::ConvolutionDepthWise1D(_)
         | Layer::ConvolutionDepthWise3D(_)
         | Layer::Deconvolution(_)
         | Layer::Deconvolution1D(_)
         | Layer::Deconvolution3D(_)
         | Layer::DeconvolutionDepthWise(_)
+        | Layer::DeconvolutionDepthWise1D(_)
         | Layer::DeconvolutionDepthWise3D(_)
         | Layer::DeformableConv2D(_) => one(convolution::compute(layer, bottoms)),
         Layer::Fold(_) | Layer::Pooling(_) | Layer::Pooling1D(_) | Layer::Pooling3D(_) | Layer::Unfold(_) => {
@@ -125,6 +127,19 @@ pub(crate) fn compute(layer: &Layer, bottoms: &[&Mat], tops: usize) -> Result<Ve
             attention::compute(layer, bottoms, tops)
         }
         Layer::InverseSpectrogram(_) | Layer::Spectrogram(_) => one(spectrum::compute(layer, bottoms)),
+        Layer::ArgMax(_)
+        | Layer::DetectionOutput(_)
+        | Layer::GLU(_)
+        | Layer::Packing(_)
+        | Layer::PriorBox(_)
+        | Layer::Proposal(_)
+        | Layer::PSROIPooling(_)
+        | Layer::Quantize(_)
+        | Layer::Requantize(_)
+        | Layer::SPP(_)
+        | Layer::StatisticsPooling(_)
+        | Layer::YoloDetectionOutput(_)
+        | Layer::Yolov3DetectionOutput(_) => unsupported!("{} has no reference", layer.type_name()),
         Layer::Input(_) => crate::error::invalid!("an Input is given, not computed"),
     }
 }

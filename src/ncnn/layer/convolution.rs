@@ -10,6 +10,13 @@ windowed! {
         params { 18 pad_value: f32 = 0.0, }
     }
 
+    /// A convolution in groups; the weight is `[num_output, h / group, kernel_w]`.
+    83 ConvolutionDepthWise1D(between(1, 2), 1) [Scalar] convolve {
+        group { 7 group }
+        dynamic { 19 dynamic_weight }
+        params { 18 pad_value: f32 = 0.0, }
+    }
+
     /// A convolution in two dimensions over `[c, h, w]`; the weight is `[num_output, c, kernel_h, kernel_w]`.
     6 Convolution(between(1, 2), 2) [Gpu] convolve {
         dynamic { 19 dynamic_weight }
@@ -60,6 +67,14 @@ windowed! {
 windowed! {
     /// A transposed convolution over `[h, w]`; the weight is `[num_output, h, kernel_w]`.
     88 Deconvolution1D(between(1, 2), 1) [Scalar] transpose {
+        dynamic { 28 dynamic_weight }
+        out { output_pad_right }
+        params { 18 output_pad_right: i32 = 0, }
+    }
+
+    /// A transposed convolution in groups; the weight is `[group, num_output / group, h / group, kernel_w]`.
+    89 DeconvolutionDepthWise1D(between(1, 2), 1) [Scalar] transpose {
+        group { 7 group }
         dynamic { 28 dynamic_weight }
         out { output_pad_right }
         params { 18 output_pad_right: i32 = 0, }

@@ -11,6 +11,7 @@ mod define;
 mod elementwise;
 mod facts;
 mod fold;
+mod foreign;
 mod glue;
 mod movement;
 mod normalization;
@@ -46,6 +47,7 @@ pub use attention::*;
 pub use convolution::*;
 pub use elementwise::*;
 pub use fold::*;
+pub use foreign::*;
 pub use glue::*;
 pub use movement::*;
 pub use normalization::*;
@@ -270,6 +272,7 @@ pub(crate) fn weight_len(weight: &Option<Tensor>) -> i32 {
 
 layers! {
     AbsVal,
+    ArgMax,
     BatchNorm,
     Bias,
     BinaryOp,
@@ -282,6 +285,7 @@ layers! {
     Convolution1D,
     Convolution3D,
     ConvolutionDepthWise,
+    ConvolutionDepthWise1D,
     ConvolutionDepthWise3D,
     CopyTo,
     Crop,
@@ -290,10 +294,12 @@ layers! {
     Deconvolution1D,
     Deconvolution3D,
     DeconvolutionDepthWise,
+    DeconvolutionDepthWise1D,
     DeconvolutionDepthWise3D,
     DeepCopy,
     DeformableConv2D,
     Dequantize,
+    DetectionOutput,
     Diag,
     Dropout,
     Einsum,
@@ -308,6 +314,7 @@ layers! {
     Fold,
     GELU,
     Gemm,
+    GLU,
     GridSample,
     GroupNorm,
     GRU,
@@ -329,6 +336,7 @@ layers! {
     MVN,
     Noop,
     Normalize,
+    Packing,
     Padding,
     Permute,
     PixelShuffle,
@@ -337,9 +345,14 @@ layers! {
     Pooling3D,
     Power,
     PReLU,
+    PriorBox,
+    Proposal,
+    PSROIPooling,
+    Quantize,
     Reduction,
     ReLU,
     Reorg,
+    Requantize,
     Reshape,
     RMSNorm,
     RNN,
@@ -357,11 +370,15 @@ layers! {
     Softplus,
     Spectrogram,
     Split,
+    SPP,
     Squeeze,
+    StatisticsPooling,
     Swish,
     TanH,
     Threshold,
     Tile,
     UnaryOp,
     Unfold,
+    YoloDetectionOutput,
+    Yolov3DetectionOutput,
 }

@@ -9,14 +9,6 @@ use crate::ncnn::text::{ARRAY, MAGIC};
 /// The most characters of a number that the runtime scans.
 const SCANNED: usize = 15;
 
-/// The layers of ncnn that have no table, since no net of this crate has them.
-#[rustfmt::skip]
-const WITHOUT_TABLE: [&str; 15] = [
-    "ArgMax", "ConvolutionDepthWise1D", "DeconvolutionDepthWise1D", "DetectionOutput", "GLU", "PSROIPooling", "Packing",
-    "PriorBox", "Proposal", "Quantize", "Requantize", "SPP", "StatisticsPooling", "YoloDetectionOutput",
-    "Yolov3DetectionOutput",
-];
-
 /// Returns the numbers of layers and blobs, and the layers.
 pub(super) fn entries(text: &str) -> Result<(Counts, Vec<Result<Entry>>)> {
     let lines = text.lines().zip(1_usize..).map(|(line, number)| (line.trim(), number));
@@ -49,9 +41,6 @@ fn entry(line: &str, number: usize) -> Result<Entry> {
 
 /// Returns the error of a layer without a table.
 fn unknown(type_name: &str) -> Error {
-    if WITHOUT_TABLE.contains(&type_name) {
-        return Error::unsupported(format!("{type_name} is a layer of ncnn whose params are not known here"));
-    }
     Error::unsupported(format!("the layer type {type_name} is not known"))
         .help("register the layer in the program that loads the net, or convert the model to layers of ncnn")
 }

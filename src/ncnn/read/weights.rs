@@ -177,6 +177,13 @@ fn expected(layer: &Layer, given: &Given) -> Result<Vec<Expected>> {
             let bias = Some(size(1)?).filter(|len| *len != 0).map(|len| ("bias_data", Raw, vec![len]));
             Ok([("scale_data", Raw, vec![given.int(0, 1)?])].into_iter().chain(bias).collect())
         }
+        Layer::Quantize(_) => Ok(vec![("scale_data", Raw, vec![given.int(0, 1)?])]),
+        Layer::Requantize(_) => {
+            let bias = Some(size(2)?).filter(|len| *len != 0).map(|len| ("bias_data", Raw, vec![len]));
+            let scales = [("scale_in_data", 0), ("scale_out_data", 1)];
+            let scales = scales.map(|(name, id)| Ok((name, Raw, vec![given.int(id, 1)?])));
+            scales.into_iter().chain(bias.map(Ok)).collect()
+        }
         Layer::Padding(_) => {
             let len = size(6)?;
             Ok((len != 0).then(|| ("per_channel_pad_data", Raw, vec![len])).into_iter().collect())
@@ -198,8 +205,10 @@ fn expected(layer: &Layer, given: &Given) -> Result<Vec<Expected>> {
             unless_dynamic(layer.dynamic_weight, layer.num_output, layer.group)
         }
         Layer::Convolution1D(layer) => unless_dynamic(layer.dynamic_weight, layer.num_output, 0),
+        Layer::ConvolutionDepthWise1D(layer) => unless_dynamic(layer.dynamic_weight, layer.num_output, 0),
         Layer::Deconvolution(layer) => unless_dynamic(layer.dynamic_weight, layer.num_output, 0),
         Layer::Deconvolution1D(layer) => unless_dynamic(layer.dynamic_weight, layer.num_output, 0),
+        Layer::DeconvolutionDepthWise1D(layer) => unless_dynamic(layer.dynamic_weight, layer.num_output, 0),
         Layer::DeconvolutionDepthWise(layer) => unless_dynamic(layer.dynamic_weight, layer.num_output, 0),
         Layer::Convolution3D(layer) => linear(layer.num_output, 5, 6, 0),
         Layer::ConvolutionDepthWise3D(layer) => linear(layer.num_output, 5, 6, 0),
