@@ -49,6 +49,10 @@ fn caches_of_the_runtime_are_continued() {
         let options = options.replace("--fp16", "").replace("--ncnn-version 20260526", "");
         let line = format!("verify {model} m.param m.bin --kv-cache {options} --python {}", python.display());
         room.expect(&line, 0, "the same in onnxruntime and ncnn");
+        // Each call by itself, without a runtime.
+        let text =
+            room.expect(&format!("verify {model} m.param m.bin --kv-cache {options}"), 0, "verified: ");
+        assert!(text.contains("not covered: 0"), "{name}: {text}");
     }
 }
 

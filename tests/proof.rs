@@ -44,7 +44,9 @@ fn no_part_of_a_right_net_differs() {
     let (states, wrong) = (Mutex::new(BTreeMap::<State, usize>::new()), Mutex::new(Vec::new()));
     let work = || {
         while let Some(path) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
-            for window in prove(&Converter::new(), path.clone()).into_iter().flatten().flat_map(|proof| proof.windows) {
+            for window in
+                prove(&Converter::new(), path.clone()).into_iter().flatten().flat_map(|proof| proof.windows)
+            {
                 *states.lock().unwrap().entry(window.state).or_default() += 1;
                 if window.state == State::Differs {
                     let text = format!("{}: \"{}\": {}", path.display(), window.value, window.reason);

@@ -232,8 +232,6 @@ def verify(
 
 def _prove(model: Model, net: _Files | None, options: Mapping[str, Any]) -> Proof:
     """Compares a net with its model without a runtime."""
-    if options.get("kv_cache"):
-        raise ValueError("the net keeps caches, which only the runtime has: pass runtime=True")
     converted = convert_source(source(model), **options)
     if isinstance(net, tuple):
         files = tuple(_content(path) for path in net)

@@ -8,9 +8,11 @@ use super::free_size::known_shape;
 use super::{Conversion, Converter, Refusal};
 use crate::Weights;
 use crate::error::{Error, ErrorKind, Errors, Result};
+use crate::graph::Graph;
 use crate::lower::AssumedFact;
 use crate::ncnn::{Net, Written};
 use crate::onnx::{Input, Model};
+use crate::pipeline::Port;
 use crate::report::{ComparisonPart, Distance, Report};
 use crate::tensor::Dim;
 use crate::verify::{Pair, Proof, State, Subject, WindowProof, prove};
@@ -27,13 +29,8 @@ impl Conversion {
     ///
     /// # Errors
     ///
-    /// `Usage` if no sizes are found for which the net is valid, or if it keeps caches, which only the
-    /// runtime has; `Io` if the model cannot be read again.
+    /// `Usage` if no sizes are found for which the net is valid; `Io` if the model cannot be read again.
     pub fn prove(&self, converter: &Converter, input: &Input, net: &Net) -> Result<Vec<Proof>> {
-        if self.options.kv_cache {
-            let message = "the net keeps caches, which only the runtime has";
-            return Err(Error::usage(message).help("compare the files with `verify --runtime`"));
-        }
         let model = self.proved_model(converter, input)?;
         let ignored = self.unread_inputs();
         let whole = self.assumptions.iter().filter(|assumed| assumed.fact == AssumedFact::WholeExponent);
@@ -45,11 +42,13 @@ impl Conversion {
             let sizes = self.sizes_at(size).ok_or_else(missing)?;
             if tried.insert(sizes.clone()) {
                 let (pairs, shapes) = (self.pairs(&sizes)?, self.input_shapes(&sizes)?);
+                let lengths = self.lengths_beside(&model.graph, &sizes)?;
                 let drops_rounding = self.options.int8;
                 let subject = Subject {
                     model: &model,
                     net,
                     pairs,
+                    lengths,
                     ignored: &ignored,
                     drops_rounding,
                     whole: &whole,
@@ -150,10 +149,44 @@ impl Conversion {
         let inner = self.inner_blobs();
         let inner = inner.iter().map(|inner| (inner.value.as_str(), inner.blob.as_str(), false));
         let pair = |(value, blob, is_output): (&str, &str, bool)| {
-            let sizes = known_shape(forms.get(blob).copied().unwrap_or_default(), sizes)?;
-            Ok(Pair { value: value.to_owned(), blob: blob.to_owned(), sizes, is_output })
+            let (mut form, order) =
+                (forms.get(blob).copied().unwrap_or_default().to_vec(), self.order_of(value));
+            if let (Some(order), Some(port)) = (order, self.cache(value)) {
+                form = order.iter().filter_map(|axis| port.shape.get(axis + 1)).cloned().collect();
+            }
+            let sizes = known_shape(&form, sizes)?;
+            Ok(Pair { value: value.to_owned(), blob: blob.to_owned(), sizes, order, is_output })
         };
         inputs.chain(outputs).chain(inner).map(pair).collect()
+    }
+
+    /// Returns the input or output of a name if it is a cache of the runtime.
+    fn cache(&self, name: &str) -> Option<&Port> {
+        let mut ports = self.inputs.iter().chain(&self.outputs);
+        ports.find(|port| port.name == name && port.cache.is_some())
+    }
+
+    /// Returns the axes of a cache, behind the batch, in the order of the runtime: the axis along which it
+    /// grows is the second one. `None` if they are so in the model.
+    fn order_of(&self, name: &str) -> Option<[usize; 3]> {
+        let cache = self.cache(name)?;
+        let other = self.cache(cache.cache.as_deref()?)?;
+        let grown = cache.shape.iter().zip(&other.shape).position(|(a, b)| a != b)?.checked_sub(1)?;
+        let rest: Vec<usize> = (0..3).filter(|axis| *axis != grown).collect();
+        let [first, last] = <[usize; 2]>::try_from(rest).ok()?;
+        Some([first, grown, last]).filter(|order| *order != [0, 1, 2])
+    }
+
+    /// Returns the blobs of inputs that the model has not, with their sizes: the length of the caches.
+    fn lengths_beside(
+        &self,
+        graph: &Graph,
+        sizes: &BTreeMap<String, Dim>,
+    ) -> Result<Vec<(String, Vec<usize>)>> {
+        let inputs: BTreeSet<&str> =
+            graph.inputs.iter().map(|input| graph.value(*input).name.as_str()).collect();
+        let beside = self.inputs.iter().filter(|port| !inputs.contains(port.name.as_str()));
+        beside.map(|port| Ok((port.blob.clone(), known_shape(&port.shape, sizes)?))).collect()
     }
 
     /// Returns the names of the inputs that no layer reads: the net assumes their elements.

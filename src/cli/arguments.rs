@@ -55,7 +55,7 @@ pub(super) struct Arguments {
     /// Compare each layer with the model before the files get their places
     ///
     /// The files are read back. If a layer differs, none is written.
-    #[arg(long, help_heading = "Result", conflicts_with_all = ["dry_run", "kv_cache", "dequantize", "split_at"])]
+    #[arg(long, help_heading = "Result", conflicts_with_all = ["dry_run", "split_at"])]
     pub verify: bool,
 
     #[command(flatten)]

@@ -15,6 +15,8 @@ pub(super) struct Cuts<'a> {
     subject: &'a Subject<'a>,
     /// The blobs that have the elements of values.
     paired: BTreeMap<BlobId, (ValueId, &'a Pair)>,
+    /// The inputs beside those of the model, with their sizes.
+    lengths: BTreeMap<BlobId, Vec<usize>>,
     /// The values that depend on inputs of the model.
     varying: BTreeSet<ValueId>,
     /// The layer that computes each blob.
@@ -27,10 +29,11 @@ impl<'a> Cuts<'a> {
     pub fn new(
         subject: &'a Subject<'a>,
         paired: BTreeMap<BlobId, (ValueId, &'a Pair)>,
+        lengths: BTreeMap<BlobId, Vec<usize>>,
         varying: BTreeSet<ValueId>,
     ) -> Cuts<'a> {
         let positions = positions(&subject.model.graph);
-        Cuts { subject, paired, varying, producers: reference::producers(subject.net), positions }
+        Cuts { subject, paired, lengths, varying, producers: reference::producers(subject.net), positions }
     }
 
     /// Returns the windows in the order of their last layers.
@@ -46,15 +49,17 @@ impl<'a> Cuts<'a> {
     /// Returns the window that ends in a blob.
     fn window(&self, blob: BlobId, value: ValueId, pair: &Pair) -> Window {
         let (net, graph) = (self.subject.net, &self.subject.model.graph);
-        let is_given = |other| other != blob && self.paired.contains_key(&other);
+        let is_given =
+            |other| other != blob && (self.paired.contains_key(&other) || self.lengths.contains_key(&other));
         let layers = reference::between(net, &self.producers, is_given, &[blob]);
         let read = layers.iter().filter_map(|index| net.layers.get(*index)).flat_map(|layer| &layer.bottoms);
         let read: BTreeSet<BlobId> = read.copied().filter(|other| *other != blob).collect();
+        let lengths = read.iter().filter_map(|blob| Some((*blob, self.lengths.get(blob)?.clone()))).collect();
         let given = read.into_iter().filter_map(|blob| {
             let (value, pair) = self.paired.get(&blob)?;
-            let (value, sizes) = (*value, pair.sizes.clone());
+            let (value, sizes, order) = (*value, pair.sizes.clone(), pair.order);
             let (varies, range) = (self.varying.contains(&value), op::range::range(graph, value));
-            Some(Given { blob, value, sizes, varies, range })
+            Some(Given { blob, value, sizes, order, varies, range })
         });
         let given: Vec<Given> = given.collect();
         let is_given = |value| given.iter().any(|given| given.value == value);
@@ -64,12 +69,26 @@ impl<'a> Cuts<'a> {
         // Elements of one value would not fit those of another that depends on it.
         let reads_all = given.iter().all(|given| !given.varies || reached.values.contains(&given.value));
         let nodes = (reached.inputs.is_empty() && reads_all).then(|| reached.in_order(&self.positions));
-        let (name, sizes, is_output) = (pair.value.clone(), pair.sizes.clone(), pair.is_output);
+        let (name, sizes, order) = (pair.value.clone(), pair.sizes.clone(), pair.order);
+        let is_output = pair.is_output;
         let varying = given.iter().filter(|given| given.varies);
         let mut origins: Vec<ValueId> = varying.flat_map(|given| origins(graph, given.value)).collect();
         origins.sort_unstable();
         let shares_elements = origins.windows(2).any(|pair| matches!(pair, [a, b] if a == b));
-        Window { value, blob, name, sizes, is_output, given, layers, nodes, ignored, shares_elements }
+        Window {
+            value,
+            blob,
+            name,
+            sizes,
+            order,
+            is_output,
+            given,
+            lengths,
+            layers,
+            nodes,
+            ignored,
+            shares_elements,
+        }
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Pair {
     pub blob: String,
     /// The sizes of the blob, outermost first.
     pub sizes: Vec<usize>,
+    /// The place of each axis of the blob among those of the value, if the runtime moves them, as in caches.
+    pub order: Option<[usize; 3]>,
     /// Whether the value is an output of the model.
     pub is_output: bool,
 }
@@ -58,6 +60,9 @@ pub(crate) struct Subject<'a> {
     pub net: &'a Net,
     /// The values that are blobs.
     pub pairs: Vec<Pair>,
+    /// The inputs that the net has beside those of the model: the names of the blobs, which are ones, and
+    /// their sizes.
+    pub lengths: Vec<(String, Vec<usize>)>,
     /// The names of the inputs that the net does not read, as the conversion assumes their elements.
     pub ignored: &'a [String],
     /// Whether the net rounds only in int8 layers, and not where the model does.
@@ -92,7 +97,9 @@ pub(crate) fn prove(subject: &Subject) -> Result<Proof> {
             (_, None) => {}
         }
     }
-    let windows = Cuts::new(subject, paired, varying(graph)).windows();
+    let lengths = subject.lengths.iter();
+    let lengths = lengths.filter_map(|(name, sizes)| Some((*blobs.get(name.as_str())?, sizes.clone())));
+    let windows = Cuts::new(subject, paired, lengths.collect(), varying(graph)).windows();
     let engine = Engine::new(subject.model);
     let sets =
         if graph.inputs.iter().any(|input| is_integer(graph, *input)) { &BOUNDS[..] } else { &BOUNDS[..1] };
@@ -246,9 +253,14 @@ impl<'a> Run<'a> {
         for value in readers.chain(windows.iter().flat_map(|window| window.values())) {
             *uses.entry(value).or_default() += 1;
         }
+        // A layer with several tops may compute one of them from values that come after it in the model.
+        let positions = cut::positions(graph);
+        let position =
+            |value: &ValueId| graph.value(*value).producer.and_then(|id| positions.get(id).copied());
         let mut at: BTreeMap<ValueId, Vec<usize>> = BTreeMap::new();
         for (index, window) in windows.iter().enumerate() {
-            at.entry(window.value).or_default().push(index);
+            let last = window.values().max_by_key(position);
+            at.entry(last.unwrap_or(window.value)).or_default().push(index);
         }
         let mut proofs: Vec<Option<WindowProof>> = windows.iter().map(|_| None).collect();
         let mut release = |run: &mut Run, values: &mut dyn Iterator<Item = ValueId>| {
@@ -310,10 +322,17 @@ fn all_floats(array: &Array, is: impl Fn(f32) -> bool) -> bool {
     !matches!(array.elements(), Elements::F32(elements) if elements.iter().any(|x| !is(*x)))
 }
 
-/// Returns the elements of a value as the blob of these sizes.
-fn as_mat(array: &Array, sizes: &[usize]) -> Result<Mat> {
+/// Returns the elements of a value as the blob of these sizes, with its axes in an order.
+fn as_mat(array: &Array, sizes: &[usize], order: Option<[usize; 3]>) -> Result<Mat> {
     let elements = array.to_f64()?;
     let count = elements.len();
-    let mat = elements.into_shape_clone(IxDyn(sizes));
-    mat.map_err(|_| Error::invalid(format!("{count} elements as a blob of {sizes:?}")))
+    let misfit = || Error::invalid(format!("{count} elements as a blob of {sizes:?}"));
+    let Some(order) = order else { return elements.into_shape_clone(IxDyn(sizes)).map_err(|_| misfit()) };
+    // The place of each axis of the value in the blob.
+    let mut shape = [0; 3];
+    for (axis, size) in order.into_iter().zip(sizes) {
+        *shape.get_mut(axis).ok_or_else(misfit)? = *size;
+    }
+    let elements = elements.into_shape_clone(shape).map_err(|_| misfit())?;
+    Ok(elements.permuted_axes(order).as_standard_layout().into_owned().into_dyn())
 }

@@ -85,7 +85,7 @@ impl Window {
         for id in &origin.nodes {
             values.compute(run.engine, *id, &mut rounded)?;
         }
-        let other = as_mat(values.get(self.value)?.as_ref(), &self.sizes)?;
+        let other = as_mat(values.get(self.value)?.as_ref(), &self.sizes, self.order)?;
         noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
             *most = most.max(NOISE * change.abs());
         });

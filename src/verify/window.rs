@@ -32,9 +32,13 @@ pub(super) struct Window {
     pub blob: BlobId,
     pub name: String,
     pub sizes: Vec<usize>,
+    /// See [`Pair::order`](super::Pair::order).
+    pub order: Option<[usize; 3]>,
     pub is_output: bool,
     /// The blobs from which its layers compute.
     pub given: Vec<Given>,
+    /// Further blobs that they read, which are ones, with their sizes.
+    pub lengths: Vec<(BlobId, Vec<usize>)>,
     pub layers: Vec<usize>,
     /// The nodes that compute the same from the given values; `None` if they read other values, or not all of
     /// those that vary.
@@ -50,6 +54,8 @@ pub(super) struct Given {
     pub blob: BlobId,
     pub value: ValueId,
     pub sizes: Vec<usize>,
+    /// See [`Window::order`].
+    pub order: Option<[usize; 3]>,
     /// Whether the value depends on inputs of the model.
     pub varies: bool,
     /// What is known of its elements.
@@ -323,7 +329,7 @@ impl Window {
             Err(fault) => return Ok(Outcome::wrong(fault.to_string())),
         };
         let tolerance = self.tolerance(run, expected.dtype())?;
-        let value = as_mat(expected, &self.sizes)?;
+        let value = as_mat(expected, &self.sizes, self.order)?;
         // Programs see the axes of outputs. A pooling of everything has tops of one axis, and no param that
         // keeps the others.
         let axes = |shape: &[usize]| shape.iter().copied().filter(|size| *size != 1).collect::<Vec<_>>();
@@ -371,9 +377,10 @@ impl Window {
         given: &[Arc<Array>],
     ) -> Result<std::result::Result<Mat, Error>> {
         let mut known = BTreeMap::new();
-        for (Given { blob, sizes, .. }, array) in self.given.iter().zip(given) {
-            known.insert(*blob, as_mat(array, sizes)?);
+        for (Given { blob, sizes, order, .. }, array) in self.given.iter().zip(given) {
+            known.insert(*blob, as_mat(array, sizes, *order)?);
         }
+        known.extend(self.lengths.iter().map(|(blob, sizes)| (*blob, Mat::ones(sizes.as_slice()))));
         match reference::run_layers(net, &self.layers, known, &[self.blob], precision) {
             Ok(tops) => Ok(Ok(tops.into_iter().next().ok_or_else(|| Error::internal("no top"))?)),
             Err(error) if error.kind() == ErrorKind::Invalid => Ok(Err(error)),

@@ -66,6 +66,8 @@ fn infer_grid_sample(call: &Call) -> Result<Vec<Fact>> {
             display_shape(x)
         );
     }
+    call.require_equal(x.at(0)?, grid.at(0)?)?;
+    call.require_equal(grid.at(grid.len() - 1)?, &Dim::Known(coordinates))?;
     let mut shape: Vec<Dim> = x.iter().take(2).cloned().collect();
     shape.extend(grid.iter().take(grid.len() - 1).skip(1).cloned());
     Ok(vec![Fact::new(call.dtype(0)?, shape)])

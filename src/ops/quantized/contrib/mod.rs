@@ -30,7 +30,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::defined(DOMAIN, "QLinearSoftmax", function::expand_softmax)
         .rounds()
         .lowers_to("Softmax, QuantizeLinear")
-        .limits("several axes together, as before operator set 13"),
+        .limits(
+            "several axes together, as before operator set 13; a scale or a zero point of the result that is known \
+            only at run time",
+        ),
     row("QLinearAdd", arithmetic::expand_add)
         .lowers_to("BinaryOp on the differences to the zero points, QuantizeLinear"),
     row("QLinearMul", arithmetic::expand_mul)
