@@ -260,8 +260,8 @@ class Net:
 
         Raises:
             OSError: A file cannot be written, or the model cannot be read or was changed.
-            ValueError: A file would overwrite the model, or the name of `param` does not end in `.param` and `bin` is missing; or `verify`
-                does not compare such a net, as one with `kv_cache` or `dequantize`.
+            ValueError: A file would overwrite the model, or the name of `param` does not end in `.param` and `bin` is missing; or,
+                with `verify`, no free sizes are found for which the net is valid.
             Refused: With `verify`, a window differs.
         """
         files = param_and_bin(param, bin)

@@ -9,13 +9,13 @@ use super::{Conversion, Converter, Refusal};
 use crate::Weights;
 use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::graph::Graph;
-use crate::lower::AssumedFact;
+use crate::lower::{AssumedFact, Assumption};
 use crate::ncnn::{Net, Written};
 use crate::onnx::{Input, Model};
 use crate::pipeline::Port;
 use crate::report::{ComparisonPart, Distance, Report};
 use crate::tensor::Dim;
-use crate::verify::{Pair, Proof, State, Subject, WindowProof, prove};
+use crate::verify::{Assumed, Pair, Proof, State, Subject, WindowProof, prove};
 
 /// The least free sizes of comparisons.
 const SIZES: [i64; 3] = [1, 2, 7];
@@ -33,8 +33,15 @@ impl Conversion {
     pub fn prove(&self, converter: &Converter, input: &Input, net: &Net) -> Result<Vec<Proof>> {
         let model = self.proved_model(converter, input)?;
         let ignored = self.unread_inputs();
-        let whole = self.assumptions.iter().filter(|assumed| assumed.fact == AssumedFact::WholeExponent);
-        let whole: BTreeSet<String> = whole.map(|assumed| assumed.value.clone()).collect();
+        let assumed = self.assumptions.iter().filter_map(|Assumption { value, fact, .. }| {
+            let assumed = match fact {
+                AssumedFact::WholeExponent => Assumed::Whole,
+                AssumedFact::NotTiny => Assumed::NotTiny,
+                _ => return None,
+            };
+            Some((value.clone(), assumed))
+        });
+        let assumed = assumed.collect();
         let mut tried: BTreeSet<BTreeMap<String, Dim>> = BTreeSet::new();
         let mut proofs = Vec::new();
         for size in SIZES {
@@ -51,7 +58,7 @@ impl Conversion {
                     lengths,
                     ignored: &ignored,
                     drops_rounding,
-                    whole: &whole,
+                    assumed: &assumed,
                     shapes,
                 };
                 proofs.push(prove(&subject)?);

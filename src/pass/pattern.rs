@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use num_traits::ToPrimitive;
@@ -11,6 +12,10 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::op::{self, Access};
 use crate::tensor::{Array, DType, Dim};
+
+/// The magnitudes of factors that are merged with others, or with weights: far from where float32 overflows
+/// or becomes subnormal.
+pub(super) const MODERATE: RangeInclusive<f64> = 1e-12..=1e12;
 
 /// The most elements of a constant that are looked at.
 const MAX_LISTED: usize = 1 << 24;

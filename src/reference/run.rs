@@ -7,7 +7,7 @@ use num_traits::AsPrimitive;
 use super::{Mat, compute};
 use crate::common::index::IndexMap;
 use crate::error::{Result, invalid};
-use crate::ncnn::{BlobId, Net};
+use crate::ncnn::{BlobId, Layer, Net};
 
 /// What becomes of the elements of each blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +47,22 @@ pub(crate) fn run_layers(
         *readers.entry(*blob).or_default() += 1;
     }
     let mut values = given;
+    // The blobs whose elements are int8: layers do not round them again.
+    let mut int8: BTreeSet<BlobId> = BTreeSet::new();
     for layer in layers() {
         let describe = || format!("{} \"{}\"", layer.layer.type_name(), layer.name);
         let mut tops = {
             let bottoms: Option<Vec<&Mat>> = layer.bottoms.iter().map(|blob| values.get(blob)).collect();
-            let Some(bottoms) = bottoms else { invalid!("a bottom of {} is not given", describe()) };
+            let Some(mut bottoms) = bottoms else { invalid!("a bottom of {} is not given", describe()) };
+            let is_int8 = layer.bottoms.first().is_some_and(|blob| int8.contains(blob));
+            let scale = scale_of(&layer.layer, "bottom_blob_int8_scales")?.filter(|_| is_int8);
+            let numbers = bottoms.first().zip(scale).map(|(blob, scale)| *blob / scale);
+            if let (Some(numbers), Some(first)) = (&numbers, bottoms.first_mut()) {
+                *first = numbers;
+            }
+            if scale_of(&layer.layer, "top_blob_int8_scales")?.is_some() || (is_int8 && scale.is_none()) {
+                int8.extend(&layer.tops);
+            }
             compute(&layer.layer, &bottoms, layer.tops.len()).map_err(|error| error.at_part(describe()))?
         };
         if tops.len() != layer.tops.len() {
@@ -75,6 +86,13 @@ pub(crate) fn run_layers(
         None => invalid!("blob \"{}\" is not given", net.blob(*blob).name),
     };
     wanted.iter().map(take).collect()
+}
+
+/// Returns the scale of int8 in a weight of a layer, if it has that weight.
+fn scale_of(layer: &Layer, weight: &str) -> Result<Option<f64>> {
+    let weights = layer.weights();
+    let found = weights.iter().find(|found| found.name == weight);
+    Ok(found.map(|found| found.tensor.load()).transpose()?.and_then(|array| array.number_at(0)))
 }
 
 /// Returns the index of the layer that computes each blob.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::window::{Given, Window, is_move};
-use super::{Pair, Subject};
+use super::{Assumed, Pair, Subject};
 use crate::common::index::IndexMap;
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::BlobId;
@@ -58,7 +58,10 @@ impl<'a> Cuts<'a> {
         let given = read.into_iter().filter_map(|blob| {
             let (value, pair) = self.paired.get(&blob)?;
             let (value, sizes, order) = (*value, pair.sizes.clone(), pair.order);
-            let (varies, range) = (self.varying.contains(&value), op::range::range(graph, value));
+            let (varies, mut range) = (self.varying.contains(&value), op::range::range(graph, value));
+            if self.subject.assumed.get(&graph.value(value).name) == Some(&Assumed::NotTiny) {
+                range.least = range.least.max(f64::from(f32::MIN_POSITIVE));
+            }
             Some(Given { blob, value, sizes, order, varies, range })
         });
         let given: Vec<Given> = given.collect();

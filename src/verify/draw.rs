@@ -5,6 +5,7 @@ use half::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 
+use super::Assumed;
 use crate::error::{Result, unsupported};
 use crate::tensor::{Array, DType, Elements, Range};
 
@@ -33,13 +34,14 @@ impl Random {
         Random(Rng::with_seed(seed))
     }
 
-    /// Returns elements of an input of a model; integers and whole numbers are within the bounds.
+    /// Returns elements of an input of a model, as they are assumed; integers and whole numbers are within
+    /// the bounds.
     pub fn input(
         &mut self,
         dtype: DType,
         shape: &[usize],
         (least, most): (u32, u32),
-        whole: bool,
+        assumed: Option<Assumed>,
     ) -> Result<Array> {
         let shape = IxDyn(shape);
         let limit = dtype.int_range().and_then(|(_, most)| u32::try_from(most).ok());
@@ -51,7 +53,12 @@ impl Random {
         let elements = match dtype {
             DType::Bool => integers(1),
             dtype if dtype.is_int() => integers(most),
-            dtype if whole && dtype.is_float() => return Array::new(DType::I64, integers(most)).cast(dtype),
+            dtype if assumed == Some(Assumed::Whole) && dtype.is_float() => {
+                return Array::new(DType::I64, integers(most)).cast(dtype);
+            }
+            dtype if assumed == Some(Assumed::NotTiny) && dtype.is_float() => {
+                Elements::F32(ArrayD::from_shape_simple_fn(shape, || 1.0 - self.0.f32()))
+            }
             DType::F64 => Elements::F64(ArrayD::from_shape_simple_fn(shape, || 2.0 * self.0.f64() - 1.0)),
             dtype if dtype.is_float() => {
                 Elements::F32(ArrayD::from_shape_simple_fn(shape, || 2.0 * self.0.f32() - 1.0))
@@ -95,6 +102,17 @@ impl Random {
             x + if self.0.bool() { change } else { -change }
         });
         Array::new(array.dtype(), Elements::F32(elements))
+    }
+
+    /// Returns levels of at most 8 bits, some of which are the next larger or smaller one.
+    pub fn dithered(&mut self, array: &Array) -> Array {
+        let range = array.dtype().int_range().filter(|_| array.dtype().bits() <= 8);
+        let (Elements::I64(levels), Some((least, most))) = (array.elements(), range) else {
+            return array.clone();
+        };
+        let levels =
+            levels.map(|x| (i128::from(*x) + i128::from(self.0.i8(-1..=1))).clamp(least, most).as_());
+        Array::new(array.dtype(), Elements::I64(levels))
     }
 
     /// Returns floats with others in place of those that are not finite.

@@ -52,6 +52,31 @@ pub(crate) struct Pair {
     pub is_output: bool,
 }
 
+/// What a conversion assumes of floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Assumed {
+    /// They are whole numbers.
+    Whole,
+    /// They are at least the smallest number that the runtime does not flush to 0.
+    NotTiny,
+}
+
+impl Assumed {
+    fn holds(self, x: f32) -> bool {
+        match self {
+            Assumed::Whole => x.fract() == 0.0,
+            Assumed::NotTiny => x >= f32::MIN_POSITIVE,
+        }
+    }
+
+    fn describe(self) -> &'static str {
+        match self {
+            Assumed::Whole => "whole numbers",
+            Assumed::NotTiny => "at least 2^-126",
+        }
+    }
+}
+
 /// A model, and the net that is to compute it.
 pub(crate) struct Subject<'a> {
     /// The model as it was read, with the values that options set.
@@ -67,8 +92,8 @@ pub(crate) struct Subject<'a> {
     pub ignored: &'a [String],
     /// Whether the net rounds only in int8 layers, and not where the model does.
     pub drops_rounding: bool,
-    /// The names of the values whose floats the conversion assumes to be whole numbers.
-    pub whole: &'a BTreeSet<String>,
+    /// What the conversion assumes of the floats of values, by their names.
+    pub assumed: &'a BTreeMap<String, Assumed>,
     /// The shapes of the inputs of the model, by their names.
     pub shapes: BTreeMap<String, Vec<usize>>,
 }
@@ -232,8 +257,8 @@ impl<'a> Run<'a> {
             // The net lacks inputs without elements, and those that nothing reads.
             let Some(shape) = subject.shapes.get(&value.name) else { continue };
             let dtype = value.dtype.ok_or_else(|| Error::invalid("an input without a type"))?;
-            let is_whole = subject.whole.contains(&value.name);
-            given.push((*input, Arc::new(random.input(dtype, shape, bounds, is_whole)?)));
+            let assumed = subject.assumed.get(&value.name).copied();
+            given.push((*input, Arc::new(random.input(dtype, shape, bounds, assumed)?)));
         }
         Ok(Run {
             subject,

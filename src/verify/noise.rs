@@ -26,8 +26,10 @@ const NOISE: f64 = 4.0;
 /// Products of two numbers of this magnitude, 2^64, overflow in float32.
 const OVERFLOW: f32 = 18_446_744_073_709_551_616.0;
 
-/// The most times that they are changed: a step of Floor shows only if an element crosses it.
-const ROUNDED: u64 = 64;
+/// The most times that they are changed.
+const ROUNDED: u64 = 12;
+/// The same where a node may jump: a step of Floor shows only if an element crosses it.
+const ROUNDED_AT_JUMPS: u64 = 64;
 /// The same for a value that is computed from the inputs of the model.
 const ROUNDED_FROM_INPUTS: u64 = 8;
 
@@ -47,7 +49,9 @@ impl Window {
         if let Some(nodes) = &self.nodes {
             let pairs = self.given.iter().zip(given);
             let given = pairs.map(|(given, array)| (given.value, Arc::clone(array), given.varies)).collect();
-            return Origin { nodes: nodes.clone(), given, changes: ROUNDED };
+            let mut of_graph = nodes.iter().filter_map(|id| run.subject.model.graph.node(*id));
+            let changes = if of_graph.any(jumps) { ROUNDED_AT_JUMPS } else { ROUNDED };
+            return Origin { nodes: nodes.clone(), given, changes };
         }
         let graph = &run.subject.model.graph;
         let nodes = Reached::of(graph, |_| false, self.value).in_order(&positions(graph));
@@ -81,7 +85,10 @@ impl Window {
                 }
             }
         }
-        let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
+        let mut rounded = |array: Array| {
+            let array = random.rounded(&array, ROUNDING);
+            if run.subject.drops_rounding { random.dithered(&array) } else { array }
+        };
         for id in &origin.nodes {
             values.compute(run.engine, *id, &mut rounded)?;
         }
@@ -123,6 +130,16 @@ impl Window {
         }
         Ok(())
     }
+}
+
+/// Returns whether rounding may change an element of a node by a whole step.
+fn jumps(node: &Node) -> bool {
+    op::find(node).is_none_or(|op| op.discontinuous.is_some() || op.rounds)
+}
+
+/// Returns whether a node rounds to levels.
+pub(super) fn rounds(node: &Node) -> bool {
+    node.op_type.ends_with("QuantizeLinear") && node.op_type != "DequantizeLinear"
 }
 
 /// Returns whether numbers are beyond the range of a type of wide integers: the model wraps them around.

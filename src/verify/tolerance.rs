@@ -3,7 +3,6 @@
 use super::Run;
 use super::compare::Tolerance;
 use super::window::Window;
-use crate::error::{Result, unsupported};
 use crate::ncnn::Layer;
 use crate::tensor::DType;
 
@@ -42,11 +41,7 @@ impl Stored {
 
 impl Window {
     /// Returns the tolerance of a value of a type.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` if the model rounds as the net does not.
-    pub(super) fn tolerance(&self, run: &Run, dtype: DType) -> Result<Tolerance> {
+    pub(super) fn tolerance(&self, run: &Run, dtype: DType) -> Tolerance {
         let net = run.subject.net;
         let weights = || self.net_layers(net).flat_map(|layer| layer.layer.weights());
         let has_integers = |layer: &Layer| layer.is_int8() || layer.block_weight().is_some();
@@ -59,12 +54,6 @@ impl Window {
         };
         let graph = &run.subject.model.graph;
         let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
-        if run.subject.drops_rounding
-            && stored != Stored::Integers
-            && nodes.clone().any(|node| node.op_type.ends_with("QuantizeLinear"))
-        {
-            unsupported!("the model rounds to levels, which the net does not");
-        }
         // The model rounds to the types of its values.
         let computed =
             nodes.flat_map(|node| &node.outputs).flatten().filter_map(|id| run.types.get(id).copied());
@@ -80,6 +69,6 @@ impl Window {
             relative = relative.max(RELATIVE_ANGLES);
         }
         let absolute = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
-        Ok(Tolerance { relative, absolute, whole: !dtype.is_float(), stored })
+        Tolerance { relative, absolute, whole: !dtype.is_float(), stored }
     }
 }

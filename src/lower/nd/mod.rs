@@ -135,7 +135,8 @@ impl<'l> Nd<'l> {
         }
         let form = interface_form(&shape);
         self.map_blob(shape, |lower| {
-            let (layer, bottoms) = lower.state().reshape_layer_of(self.blob()?, &form)?;
+            let blob = self.blob()?;
+            let (layer, bottoms) = lower.state().reshape_layer_of(blob, &form)?;
             lower.emit_newer(layer, &bottoms, &form)
         })
     }

@@ -19,7 +19,7 @@ use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{LinearMap, linear_map};
+use crate::pass::pattern::{LinearMap, MODERATE, linear_map};
 use crate::tensor::Dim;
 
 static BIASED: LazyLock<Pattern> = LazyLock::new(|| Pattern::of("Add(product = MatMul(x, weight), bias)"));
@@ -179,7 +179,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     inner.remove(&result);
     // In the oldest releases queries, merged heads and results have the same width.
     let fits = [q.linear.inputs, out.outputs] == [heads * width; 2];
-    let fits = fits && v_scale == 1.0 && factor > 0.0 && queries > 1 && keys > 1;
+    let fits = fits && v_scale == 1.0 && MODERATE.contains(&factor) && queries > 1 && keys > 1;
     fits.then_some(Found {
         inner,
         parts: Parts { y: node.output(0)?, q, k, v, out, mask, num_heads: heads, factor },

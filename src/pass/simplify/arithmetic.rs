@@ -6,14 +6,10 @@ use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Result;
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::pass::builder::{Builder, Expr, replacement_of};
-use crate::pass::pattern::Readers;
+use crate::pass::pattern::{MODERATE, Readers};
 use crate::tensor::{DType, Tensor, broadcast_lens};
 
 use super::only_output;
-
-/// The largest factor, and the inverse of the smallest: far from where float32 overflows or becomes
-/// subnormal.
-pub(super) const MAX_FACTOR: f64 = 1e12;
 
 /// The largest term. Models round by adding and subtracting a large constant; these must not be merged.
 const MAX_TERM: f64 = 1024.0;
@@ -156,7 +152,7 @@ impl<'g> Joined<'g> {
         let shape = broadcast_lens(&[self.shape, other.shape]).ok()?;
         let shape = [self.shape, other.shape].into_iter().find(|one| *one == shape)?;
         let is_sum = op_types.contains(&"Add");
-        let range = if is_sum { 0.0..=MAX_TERM } else { 1.0 / MAX_FACTOR..=MAX_FACTOR };
+        let range = if is_sum { 0.0..=MAX_TERM } else { MODERATE };
         if ![&self, &other].iter().all(|x| x.least >= *range.start() && x.most <= *range.end()) {
             return None;
         }

@@ -4,9 +4,9 @@ use crate::graph::{Graph, NodeId, ValueId};
 use crate::op::Call;
 use crate::tensor::{DType, Tensor};
 
-use super::super::arithmetic::MAX_FACTOR;
 use super::super::only_output;
 use crate::pass::builder::{Builder, Expr};
+use crate::pass::pattern::MODERATE;
 
 /// The channels of a value, its axis 1.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +98,7 @@ pub(super) fn read_step(
         let (by, commuted) = if first == value { (second, false) } else { (first, true) };
         let one_per_channel = node.version >= 7 && is_one_per_channel(graph, by, channels);
         // Scaled weights must not overflow.
-        let is_moderate = |x: f64| (1.0 / MAX_FACTOR..=MAX_FACTOR).contains(&x.abs());
+        let is_moderate = |x: f64| MODERATE.contains(&x.abs());
         let fits = match node.op_type.as_str() {
             "Div" => all_elements(graph, by, is_moderate),
             "Mul" => all_elements(graph, by, |x| x == 0.0 || is_moderate(x)),
