@@ -79,14 +79,14 @@ pub(super) fn program_evaluation(node: &Node) -> Option<Evaluation> {
 
 /// Returns an array of the type of the first input.
 fn typed(call: &Call, elements: ArrayD<f64>) -> Result<Array> {
-    of_type(call.dtype(0)?, elements)
+    Ok(of_type(call.dtype(0)?, elements))
 }
 
 /// Returns an array of a type.
-fn of_type(dtype: DType, elements: ArrayD<f64>) -> Result<Array> {
-    Ok(match dtype {
+fn of_type(dtype: DType, elements: ArrayD<f64>) -> Array {
+    match dtype {
         DType::F64 => Array::new(dtype, Elements::F64(elements)),
         dtype if dtype.is_float() => Array::new(dtype, Elements::F32(elements.mapv(AsPrimitive::<f32>::as_))),
         dtype => Array::new(dtype, Elements::I64(elements.mapv(AsPrimitive::<i64>::as_))),
-    })
+    }
 }

@@ -19,7 +19,7 @@ pub(super) fn same(call: &Call) -> Result<Vec<Array>> {
 /// Quantized values from their levels.
 pub(super) fn levels(call: &Call) -> Result<Vec<Array>> {
     let zero: f64 = call.int("zero")?.as_();
-    Ok(vec![of_type(call.element_type("to")?, call.array(0)?.to_f64()? + zero)?])
+    Ok(vec![of_type(call.element_type("to")?, call.array(0)?.to_f64()? + zero)])
 }
 
 /// Element `e` of frame `f` is that at `start + f * stride + e * dilation` of an axis.

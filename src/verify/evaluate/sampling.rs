@@ -201,9 +201,12 @@ pub(super) fn deform_conv(call: &Call) -> Result<Vec<Array>> {
         for part in 0..groups {
             let first = image * channels + part * group;
             // A row for each element of the windows in each channel.
-            let columns = Array2::from_shape_fn((group * taps, count), |(row, window)| {
-                element(first + row / taps, row % taps, window).unwrap_or(f64::NAN)
-            });
+            let places = (0..group * taps).flat_map(|row| (0..count).map(move |window| (row, window)));
+            let columns = places.map(|(row, window)| element(first + row / taps, row % taps, window));
+            let columns: Option<Vec<f64>> = columns.collect();
+            let columns = columns.ok_or_else(|| Error::invalid("offsets of another shape"))?;
+            let columns = Array2::from_shape_vec((group * taps, count), columns);
+            let columns = columns.map_err(|_| Error::internal("no columns"))?;
             let of_group = outputs / groups;
             let kernel = kernels.slice(ndarray::s![part * of_group..(part + 1) * of_group, ..]);
             list.extend(kernel.dot(&columns));

@@ -17,7 +17,7 @@ pub(super) fn cosine_window(call: &Call, [a, b, c]: [f64; 3]) -> Result<Vec<Arra
         a - b * libm::cos(angle) + c * libm::cos(2.0 * angle)
     };
     let window = ArrayD::from_shape_fn(IxDyn(&[usize::try_from(size)?]), |index| element(index[0].as_()));
-    Ok(vec![of_type(call.element_type("output_datatype")?, window)?])
+    Ok(vec![of_type(call.element_type("output_datatype")?, window)])
 }
 
 /// The sizes of some axes.

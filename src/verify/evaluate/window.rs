@@ -3,10 +3,13 @@
 use ndarray::{Array2, ArrayD, ArrayView2, Axis, IxDyn};
 use num_traits::AsPrimitive;
 
-use super::typed;
+use super::{of_type, typed};
 use crate::error::{At, Error, Result, unsupported};
 use crate::op::Call;
 use crate::tensor::{Array, DType};
+
+/// The most elements of all windows together.
+const LISTED: usize = 1 << 24;
 
 /// The windows along one axis.
 struct Span {
@@ -100,7 +103,16 @@ impl Windows {
             }
             spans.push(span);
         }
-        Ok(Windows(spans))
+        Windows(spans).limited()
+    }
+
+    /// Returns the windows, whose elements are listed.
+    fn limited(self) -> Result<Windows> {
+        let sizes = self.0.iter().flat_map(|span| [span.count, span.kernel]);
+        if sizes.fold(1, usize::saturating_mul) > LISTED {
+            unsupported!("windows of more than {LISTED} elements");
+        }
+        Ok(self)
     }
 
     /// Returns the windows of a pool over a shape.
@@ -315,7 +327,7 @@ pub(super) fn conv_integer(call: &Call) -> Result<Vec<Array>> {
         }
     }
     let y = convolved(call, x - zero, w, 0.0)?;
-    Ok(vec![Array::new(DType::I32, crate::tensor::Elements::I64(y.mapv(AsPrimitive::<i64>::as_)))])
+    Ok(vec![of_type(DType::I32, y)])
 }
 
 pub(super) fn conv_transpose(call: &Call) -> Result<Vec<Array>> {
@@ -348,7 +360,7 @@ pub(super) fn conv_transpose(call: &Call) -> Result<Vec<Array>> {
             }
         };
     }
-    let windows = Windows(spans);
+    let windows = Windows(spans).limited()?;
     let places = windows.places();
     let size = windows.0.iter().map(|span| span.size).product();
     let of_group = *w.shape().at(1)?;
