@@ -30,8 +30,8 @@ use smallvec::SmallVec;
 use crate::common::limits::{self, Meter};
 use crate::error::{Error, Result, invalid};
 
+pub(crate) use array::move_elements;
 pub use array::{Array, Elements};
-pub(crate) use array::{move_elements, round_float};
 pub(crate) use border::Border;
 pub(crate) use broadcast::{broadcast_lens, merged_axes, try_zip_broadcast, zip_broadcast};
 pub(crate) use condition::Found;

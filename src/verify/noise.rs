@@ -134,7 +134,7 @@ impl Window {
 
 /// Returns whether rounding may change an element of a node by a whole step.
 fn jumps(node: &Node) -> bool {
-    op::find(node).is_none_or(|op| op.discontinuous.is_some() || op.rounds)
+    node.is("Hardmax") || op::find(node).is_none_or(|op| op.discontinuous.is_some() || op.rounds)
 }
 
 /// Returns whether a node rounds to levels.

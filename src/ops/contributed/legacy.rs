@@ -39,7 +39,10 @@ fn read_crop(call: &Call) -> Result<[(i64, i64); 2]> {
     };
     let [rows, columns] = match call.optional_ints("scale")?.as_deref() {
         Some([rows, columns]) => [*rows, *columns],
-        _ => [height - top - bottom, width - left - right],
+        _ => [
+            height.saturating_sub(top).saturating_sub(bottom),
+            width.saturating_sub(left).saturating_sub(right),
+        ],
     };
     let parts = [(top, rows, height), (left, columns, width)];
     if parts

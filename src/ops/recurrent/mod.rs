@@ -40,6 +40,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("RNN", Access::Any, |call| infer_recurrent(call, Cell::Rnn))
         .expand(|x| unroll::expand_recurrent(x, Cell::Rnn))
         .lower(|lower| lower::lower_recurrent(lower, Cell::Rnn))
+        .range(|call, _| range_of_states(call, None))
         .multiply_adds(multiply_adds)
         .expects(|call, index, _| expected(call, index))
         .lowers_to("RNN for each sequence; unrolled steps where they are faster, or for what the layer lacks")
@@ -52,6 +53,7 @@ const fn gru(domain: &'static str, name: &'static str) -> Row {
     Row::of(domain, name, Access::Any, |call| infer_recurrent(call, Cell::Gru))
         .expand(|x| unroll::expand_recurrent(x, Cell::Gru))
         .lower(|lower| lower::lower_recurrent(lower, Cell::Gru))
+        .range(|call, inputs| range_of_states(call, inputs.get(input::INITIAL_H)))
         .multiply_adds(multiply_adds)
 }
 
@@ -59,7 +61,19 @@ const fn lstm(domain: &'static str, name: &'static str) -> Row {
     Row::of(domain, name, Access::Any, |call| infer_recurrent(call, Cell::Lstm))
         .expand(|x| unroll::expand_recurrent(x, Cell::Lstm))
         .lower(|lower| lower::lower_recurrent(lower, Cell::Lstm))
+        .range(|call, _| range_of_states(call, None))
         .multiply_adds(multiply_adds)
+}
+
+/// Returns the range of states that Tanh bounds with the usual activations. Those of GRU lie between it and
+/// the initial state.
+fn range_of_states(call: &Call, initial: Option<&Range>) -> Range {
+    let bounded = Range { least: -1.0, most: 1.0 };
+    let initial = initial.filter(|_| call.has_input(input::INITIAL_H));
+    match call.node().attributes.contains_key("activations") {
+        true => Range::ANY,
+        false => initial.map_or(bounded, |initial| bounded.union(*initial)),
+    }
 }
 
 /// Returns the sequence that the weight reads.

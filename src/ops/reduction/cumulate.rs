@@ -16,7 +16,6 @@ use crate::ops::elementwise::arithmetic::{ADD, MUL};
 use crate::ops::elementwise::broadcast::Kernel;
 use crate::ops::prelude::*;
 use crate::tensor::Border;
-use crate::tensor::round_float;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::defined("", "CumProd", expand_cum_prod)
@@ -81,7 +80,7 @@ fn fold_cumulate(call: &Call, kernel: &Kernel<f64, i64, Dim>, neutral: f32) -> R
     let axis = Axis(axis);
     let elements = match data.elements() {
         Elements::F32(x) => Elements::F32(cumulate(x, axis, &how, neutral, |x, y| {
-            Ok(round_float((kernel.float)(f64::from(*x), f64::from(*y)).as_(), data.dtype()))
+            Ok((kernel.float)(f64::from(*x), f64::from(*y)).as_())
         })?),
         Elements::F64(x) => {
             let neutral = f64::from(neutral);
