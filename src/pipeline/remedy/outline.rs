@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::common::limits;
 use crate::graph::{Fact, Graph};
 use crate::op::Call;
 use crate::pass::infer::infer_with;
@@ -70,7 +71,7 @@ fn outline(call: &Call, names: &mut Names) -> Option<Fact> {
     }
     let shape = usize::from(!node.is("ConstantOfShape"));
     let [length] = call.shape(shape).ok()? else { return None };
-    let length = usize::try_from(length.known()?).ok()?;
+    let length = usize::try_from(length.known()?).ok().filter(|length| *length <= limits::AXES)?;
     if node.is("Expand") {
         let from = call.shape(0).ok()?;
         let rank = length.max(from.len());
