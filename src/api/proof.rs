@@ -33,15 +33,15 @@ impl Conversion {
     pub fn prove(&self, converter: &Converter, input: &Input, net: &Net) -> Result<Vec<Proof>> {
         let model = self.proved_model(converter, input)?;
         let ignored = self.unread_inputs();
-        let assumed = self.assumptions.iter().filter_map(|Assumption { value, fact, .. }| {
-            let assumed = match fact {
-                AssumedFact::WholeExponent => Assumed::Whole,
-                AssumedFact::NotTiny => Assumed::NotTiny,
-                _ => return None,
-            };
-            Some((value.clone(), assumed))
-        });
-        let assumed = assumed.collect();
+        let mut assumed = BTreeMap::new();
+        for Assumption { value, fact, .. } in &self.assumptions {
+            match fact {
+                AssumedFact::WholeExponent => drop(assumed.insert(value.clone(), Assumed::Whole)),
+                AssumedFact::NotTiny => drop(assumed.insert(value.clone(), Assumed::NotTiny)),
+                AssumedFact::ExactInteger => drop(assumed.entry(value.clone()).or_insert(Assumed::Exact)),
+                _ => {}
+            }
+        }
         let mut tried: BTreeSet<BTreeMap<String, Dim>> = BTreeSet::new();
         let mut proofs = Vec::new();
         for size in SIZES {

@@ -52,9 +52,14 @@ pub(crate) struct Pair {
     pub is_output: bool,
 }
 
-/// What a conversion assumes of floats.
+/// The integers from -2^24 to 2^24 are exact in float32.
+const EXACT: f32 = 16_777_216.0;
+
+/// What a conversion assumes of the elements of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Assumed {
+    /// They are integers that float32 represents.
+    Exact,
     /// They are whole numbers.
     Whole,
     /// They are at least the smallest number that the runtime does not flush to 0.
@@ -64,6 +69,7 @@ pub(crate) enum Assumed {
 impl Assumed {
     fn holds(self, x: f32) -> bool {
         match self {
+            Assumed::Exact => x.abs() <= EXACT,
             Assumed::Whole => x.fract() == 0.0,
             Assumed::NotTiny => x >= f32::MIN_POSITIVE,
         }
@@ -71,6 +77,7 @@ impl Assumed {
 
     fn describe(self) -> &'static str {
         match self {
+            Assumed::Exact => "between -2^24 and 2^24",
             Assumed::Whole => "whole numbers",
             Assumed::NotTiny => "at least 2^-126",
         }
@@ -92,7 +99,7 @@ pub(crate) struct Subject<'a> {
     pub ignored: &'a [String],
     /// Whether the net rounds only in int8 layers, and not where the model does.
     pub drops_rounding: bool,
-    /// What the conversion assumes of the floats of values, by their names.
+    /// What the conversion assumes of values, by their names.
     pub assumed: &'a BTreeMap<String, Assumed>,
     /// The shapes of the inputs of the model, by their names.
     pub shapes: BTreeMap<String, Vec<usize>>,

@@ -4,18 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ndarray::ArrayD;
-use num_traits::AsPrimitive;
 
 use super::cut::{Reached, positions};
 use super::draw::Random;
 use super::tolerance::Stored;
 use super::window::Window;
-use super::{Run, Values, all_floats, as_mat};
+use super::{Assumed, Run, Values, all_floats, as_mat};
 use crate::error::{Result, unsupported};
 use crate::graph::{Node, NodeId, ValueId};
 use crate::op;
 use crate::reference::Mat;
-use crate::tensor::{Array, DType};
+use crate::tensor::{Array, DType, Range};
 
 /// The part by which elements change to see how far their rounding changes those that follow.
 const ROUNDING: f32 = 2e-7;
@@ -142,10 +141,13 @@ pub(super) fn rounds(node: &Node) -> bool {
     node.op_type.ends_with("QuantizeLinear") && node.op_type != "DequantizeLinear"
 }
 
-/// Returns whether numbers are beyond the range of a type of wide integers: the model wraps them around.
-pub(super) fn overflows(numbers: &Mat, dtype: DType) -> bool {
-    let range = dtype.int_range().filter(|_| dtype.is_wide_int());
-    let (low, high): (f64, f64) =
-        range.map_or((f64::NEG_INFINITY, f64::INFINITY), |(a, b)| (a.as_(), b.as_()));
-    numbers.iter().any(|x| *x < low || *x > high)
+/// Returns whether numbers are beyond the range of a type of wide integers, where the model wraps them, or
+/// beyond the integers that the net is assumed to have.
+pub(super) fn overflows(numbers: &Mat, dtype: DType, assumed: Option<Assumed>) -> bool {
+    let range = match assumed {
+        Some(Assumed::Exact) => Range::EXACT_INTEGERS,
+        _ if dtype.is_wide_int() => Range::of(dtype),
+        _ => Range::ANY,
+    };
+    numbers.iter().any(|x| *x < range.least || *x > range.most)
 }

@@ -57,8 +57,10 @@ pub fn judge(model: Vec<u8>, options: &str, tally: &mut Tally) -> Vec<String> {
     };
     tally.converted += 1;
     let (mut param, mut bin) = (Vec::new(), Vec::new());
+    // Constants that are evaluated when they are written may be invalid.
     if let Err(error) = conversion.write_to(&mut param, &mut bin) {
-        return vec![format!("the net is not written: {error:?}")];
+        *tally.refused.entry(error.kind().to_string()).or_default() += 1;
+        return internal(&error).into_iter().collect();
     }
     let net = match Net::read(&param, bin.into()) {
         Ok(net) => net,
