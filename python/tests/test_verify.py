@@ -69,6 +69,15 @@ def test_net_is_verified_before_it_is_saved(tmp_path):
     net = onnx2ncnn.convert(CONVOLUTIONAL)
     net.save(tmp_path / "a.param", verify=True)
     assert net.proof and (tmp_path / "a.bin").read_bytes() == net.bin
+    # What cannot be compared is not written, and what was there stays.
+    before = (tmp_path / "a.param").read_bytes()
+    other = tmp_path / "other.onnx"
+    other.write_bytes((FIXTURES / "elementwise/elu/model.onnx").read_bytes())
+    converted = onnx2ncnn.convert(other)
+    other.unlink()
+    with pytest.raises(OSError):
+        converted.save(tmp_path / "a.param", verify=True)
+    assert (tmp_path / "a.param").read_bytes() == before and len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.parametrize(
