@@ -76,8 +76,8 @@ impl Expansion {
 
 /// Returns the error of the first input of unknown type.
 fn untyped(call: &Call) -> Option<Error> {
-    let present = (0..call.input_count()).filter(|index| call.has_input(*index));
-    present.filter_map(|index| call.dtype(index).err()).next()
+    let mut present = (0..call.input_count()).filter(|index| call.has_input(*index));
+    present.find_map(|index| call.dtype(index).err())
 }
 
 /// Returns the expansion of a node's operator at a stage.

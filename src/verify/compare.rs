@@ -3,7 +3,6 @@
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
 
-use super::tolerance::Stored;
 use crate::reference::Mat;
 
 /// The tolerance of each element, as far as it does not depend on the element.
@@ -15,8 +14,6 @@ pub(super) struct Tolerance {
     pub absolute: f64,
     /// Whether the elements are integers, which are equal or not.
     pub whole: bool,
-    /// How the weights are stored, which changes the values that follow from them.
-    pub stored: Stored,
 }
 
 /// Integers up to this number are exact in float32.
@@ -58,7 +55,7 @@ pub(super) fn compare(
 }
 
 /// Returns the index of an element by its place in row-major order.
-fn index_of(place: usize, shape: &[usize]) -> Vec<usize> {
+pub(super) fn index_of(place: usize, shape: &[usize]) -> Vec<usize> {
     let mut left = place;
     let mut index: Vec<usize> = shape
         .iter()

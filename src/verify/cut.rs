@@ -15,7 +15,7 @@ pub(super) struct Cuts<'a> {
     subject: &'a Subject<'a>,
     /// The blobs that have the elements of values.
     paired: BTreeMap<BlobId, (ValueId, &'a Pair)>,
-    /// The inputs beside those of the model, with their sizes.
+    /// The inputs that only the net has, with their sizes.
     lengths: BTreeMap<BlobId, Vec<usize>>,
     /// The values that depend on inputs of the model.
     varying: BTreeSet<ValueId>,

@@ -46,14 +46,14 @@ pub(crate) struct Pair {
     pub blob: String,
     /// The sizes of the blob, outermost first.
     pub sizes: Vec<usize>,
-    /// The place of each axis of the blob among those of the value, if the runtime moves them, as in caches.
+    /// The axis of the value that each axis of the blob is, if the runtime moves them, as in caches.
     pub order: Option<[usize; 3]>,
     /// Whether the value is an output of the model.
     pub is_output: bool,
 }
 
-/// The integers from -2^24 to 2^24 are exact in float32.
-const EXACT: f32 = 16_777_216.0;
+/// What floats have to satisfy, and its description.
+type Requirement = (fn(f32) -> bool, &'static str);
 
 /// What a conversion assumes of the elements of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,19 +67,12 @@ pub(crate) enum Assumed {
 }
 
 impl Assumed {
-    fn holds(self, x: f32) -> bool {
+    /// Returns the requirement on floats; `None` for integers, which are judged where they are compared.
+    fn of_floats(self) -> Option<Requirement> {
         match self {
-            Assumed::Exact => x.abs() <= EXACT,
-            Assumed::Whole => x.fract() == 0.0,
-            Assumed::NotTiny => x >= f32::MIN_POSITIVE,
-        }
-    }
-
-    fn describe(self) -> &'static str {
-        match self {
-            Assumed::Exact => "between -2^24 and 2^24",
-            Assumed::Whole => "whole numbers",
-            Assumed::NotTiny => "at least 2^-126",
+            Assumed::Exact => None,
+            Assumed::Whole => Some((|x| x.fract() == 0.0, "whole numbers")),
+            Assumed::NotTiny => Some((|x| x >= f32::MIN_POSITIVE, "at least 2^-126")),
         }
     }
 }
@@ -92,8 +85,7 @@ pub(crate) struct Subject<'a> {
     pub net: &'a Net,
     /// The values that are blobs.
     pub pairs: Vec<Pair>,
-    /// The inputs that the net has beside those of the model: the names of the blobs, which are ones, and
-    /// their sizes.
+    /// The inputs that only the net has: the names of the blobs, whose elements are 1, and their sizes.
     pub lengths: Vec<(String, Vec<usize>)>,
     /// The names of the inputs that the net does not read, as the conversion assumes their elements.
     pub ignored: &'a [String],

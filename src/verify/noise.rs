@@ -64,7 +64,7 @@ impl Window {
         &self,
         run: &Run,
         (origin, value): (&Origin, &ArrayD<f64>),
-        (seed, stored): (u64, Stored),
+        seed: u64,
         noise: &mut ArrayD<f64>,
     ) -> Result<()> {
         let graph = &run.subject.model.graph;
@@ -75,7 +75,7 @@ impl Window {
             (*value, array)
         });
         let mut values = Values::new(graph, changed.collect::<Vec<_>>());
-        if stored == Stored::Half {
+        if self.stored(run.subject.net) == Stored::Half {
             let read = origin.nodes.iter().filter_map(|id| graph.node(*id)).flat_map(Node::reads);
             for value in read.collect::<BTreeSet<_>>() {
                 if let Some(constant) = &graph.value(value).constant {
@@ -138,7 +138,7 @@ fn jumps(node: &Node) -> bool {
 
 /// Returns whether a node rounds to levels.
 pub(super) fn rounds(node: &Node) -> bool {
-    node.op_type.ends_with("QuantizeLinear") && node.op_type != "DequantizeLinear"
+    node.op_type.ends_with("QuantizeLinear")
 }
 
 /// Returns whether numbers are beyond the range of a type of wide integers, where the model wraps them, or

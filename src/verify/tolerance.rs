@@ -3,7 +3,7 @@
 use super::Run;
 use super::compare::Tolerance;
 use super::window::Window;
-use crate::ncnn::Layer;
+use crate::ncnn::{Layer, Net};
 use crate::tensor::DType;
 
 /// The tolerance relative to the largest magnitude: some units of float32, which the model computes in.
@@ -40,24 +40,27 @@ impl Stored {
 }
 
 impl Window {
-    /// Returns the tolerance of a value of a type.
-    pub(super) fn tolerance(&self, run: &Run, dtype: DType) -> Tolerance {
-        let net = run.subject.net;
-        let weights = || self.net_layers(net).flat_map(|layer| layer.layer.weights());
+    /// Returns how the weights are stored.
+    pub(super) fn stored(&self, net: &Net) -> Stored {
         let has_integers = |layer: &Layer| layer.is_int8() || layer.block_weight().is_some();
-        let stored = if self.net_layers(net).any(|layer| has_integers(&layer.layer)) {
+        let mut weights = self.net_layers(net).flat_map(|layer| layer.layer.weights());
+        if self.net_layers(net).any(|layer| has_integers(&layer.layer)) {
             Stored::Integers
-        } else if weights().any(|weight| weight.tensor.dtype() == DType::F16) {
+        } else if weights.any(|weight| weight.tensor.dtype() == DType::F16) {
             Stored::Half
         } else {
             Stored::Single
-        };
+        }
+    }
+
+    /// Returns the tolerance of a value of a type.
+    pub(super) fn tolerance(&self, run: &Run, dtype: DType) -> Tolerance {
         let graph = &run.subject.model.graph;
         let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
         // The model rounds to the types of its values.
         let computed =
             nodes.flat_map(|node| &node.outputs).flatten().filter_map(|id| run.types.get(id).copied());
-        let mut relative = stored.relative();
+        let mut relative = self.stored(run.subject.net).relative();
         for dtype in computed.chain([dtype]) {
             relative = relative.max(match dtype {
                 DType::F16 => RELATIVE_HALF,
@@ -69,6 +72,6 @@ impl Window {
             relative = relative.max(RELATIVE_ANGLES);
         }
         let absolute = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
-        Tolerance { relative, absolute, whole: !dtype.is_float(), stored }
+        Tolerance { relative, absolute, whole: !dtype.is_float() }
     }
 }

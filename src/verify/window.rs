@@ -12,7 +12,7 @@ use super::noise::{overflows, rounds};
 use super::proof::{State, WindowProof};
 use super::reduce::Example;
 use super::tolerance::Stored;
-use super::{Assumed, Passed, Run, Values, all_floats, as_mat};
+use super::{Passed, Run, Values, all_floats, as_mat};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::Trait;
@@ -142,12 +142,10 @@ impl Window {
         let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
         for value in nodes.flat_map(Node::reads) {
             let name = &graph.value(value).name;
-            // Integers that float32 does not represent show where they are compared.
-            let assumed = run.subject.assumed.get(name).filter(|assumed| **assumed != Assumed::Exact);
-            let Some(assumed) = assumed else { continue };
-            let holds = |array: &Array| all_floats(array, |x| assumed.holds(x));
-            if !run.values.get(value).is_ok_and(|array| holds(&array)) {
-                unsupported!("the net assumes that the elements of \"{name}\" are {}", assumed.describe());
+            let assumed = run.subject.assumed.get(name).and_then(|assumed| assumed.of_floats());
+            let Some((holds, description)) = assumed else { continue };
+            if !run.values.get(value).is_ok_and(|array| all_floats(&array, holds)) {
+                unsupported!("the net assumes that the elements of \"{name}\" are {description}");
             }
         }
         let (given, expected) = (self.given(run)?, run.values.get(self.value)?);
@@ -342,7 +340,7 @@ impl Window {
         }
         match &self.nodes {
             Some(nodes) => self.check_finite(run, nodes, given)?,
-            None if tolerance.stored == Stored::Integers => {
+            None if self.stored(run.subject.net) == Stored::Integers => {
                 unsupported!("weights in integers, whose rounding is known only where the nodes are")
             }
             None => {}
@@ -350,7 +348,7 @@ impl Window {
         let (origin, mut noise) = (self.origin(run, given), ArrayD::zeros(value.raw_dim()));
         for seed in 0..origin.changes {
             if outcome.difference.is_none()
-                || self.add_noise(run, (&origin, &value), (seed, tolerance.stored), &mut noise).is_err()
+                || self.add_noise(run, (&origin, &value), seed, &mut noise).is_err()
             {
                 break;
             }

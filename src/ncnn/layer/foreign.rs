@@ -3,7 +3,7 @@
 use super::shape::unknown;
 use super::{Arity, MANY, between, exactly, layer, weight_len};
 
-/// One top, or a second one.
+/// One blob, or two.
 const ONE_OR_TWO: Arity = between(1, 2);
 
 layer! {

@@ -8,10 +8,10 @@ mod sampling;
 mod source;
 mod window;
 
-use ndarray::ArrayD;
+use ndarray::{Array2, ArrayD};
 use num_traits::AsPrimitive;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node};
 use crate::op::{Call, NCNN_DOMAIN};
 use crate::tensor::{Array, DType, Elements};
@@ -34,7 +34,7 @@ pub(super) fn evaluation(node: &Node) -> Option<Evaluation> {
     // The engine has the other BatchNormalization.
     let is_training = matches!(node.attributes.get("training_mode"), Some(Attribute::Int(1)));
     let is_ours = |op_type: &str| node.is(op_type) && (op_type != "BatchNormalization" || is_training);
-    list.into_iter().find(|(op_type, _)| is_ours(op_type)).map(|(_, evaluation)| evaluation)
+    found(&list, is_ours)
 }
 
 /// Returns the evaluation of a node that the engine may refuse; `None` for other operators.
@@ -59,7 +59,7 @@ pub(super) fn further_evaluation(node: &Node) -> Option<Evaluation> {
     ];
     // The GridSample of onnxruntime's own domain is the same.
     let is_ours = |op_type: &str| node.is(op_type) || (op_type == "GridSample" && node.op_type == op_type);
-    list.into_iter().find(|(op_type, _)| is_ours(op_type)).map(|(_, evaluation)| evaluation)
+    found(&list, is_ours)
 }
 
 /// Returns the evaluation of a node that only definitions have; `None` for other operators.
@@ -74,7 +74,21 @@ pub(super) fn program_evaluation(node: &Node) -> Option<Evaluation> {
         ("WithoutPadding", program::same),
     ];
     let is_ours = |op_type: &str| node.domain == NCNN_DOMAIN && node.op_type == op_type;
-    list.into_iter().find(|(op_type, _)| is_ours(op_type)).map(|(_, evaluation)| evaluation)
+    found(&list, is_ours)
+}
+
+fn found(list: &[(&str, Evaluation)], is_ours: impl Fn(&str) -> bool) -> Option<Evaluation> {
+    list.iter().find(|(op_type, _)| is_ours(op_type)).map(|(_, evaluation)| *evaluation)
+}
+
+/// Returns a matrix of so many rows.
+fn rows(x: ArrayD<f64>, count: usize) -> Result<Array2<f64>> {
+    let inner = x.len().checked_div(count).unwrap_or_default();
+    x.into_shape_with_order((count, inner)).map_err(|_| Error::invalid("an input of another size"))
+}
+
+fn shaped(shape: Vec<usize>, elements: Vec<f64>) -> Result<ArrayD<f64>> {
+    ArrayD::from_shape_vec(shape, elements).map_err(|_| Error::internal("elements of another shape"))
 }
 
 /// Returns an array of the type of the first input.

@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, ArrayD, ArrayViewMut1, Axis};
 use num_traits::AsPrimitive;
 
-use super::typed;
+use super::{rows, typed};
 use crate::error::{At, Error, Result, unsupported};
 use crate::op::{Call, distinct_axes, resolve_axis};
 use crate::tensor::Array;
@@ -22,19 +22,18 @@ fn by_lane(call: &Call, mut compute: impl FnMut(&mut ArrayViewMut1<f64>)) -> Res
     let axis = resolve_axis(axis, x.ndim().max(1))?;
     let shape = x.raw_dim();
     // The elements of one sum are along the last axis.
-    let mut rows = if is_old {
-        let outer: usize = x.shape().iter().take(axis).product();
-        let inner = x.len().checked_div(outer).unwrap_or_default();
-        x.into_shape_with_order((outer, inner)).map_err(|_| Error::internal("no rows"))?.into_dyn()
+    let mut lanes = if is_old {
+        let outer = x.shape().iter().take(axis).product();
+        rows(x, outer)?.into_dyn()
     } else {
         x
     };
     let along = if is_old { Axis(1) } else { Axis(axis) };
-    for mut lane in rows.lanes_mut(along) {
+    for mut lane in lanes.lanes_mut(along) {
         compute(&mut lane);
     }
-    let rows = rows.into_shape_with_order(shape).map_err(|_| Error::internal("no rows"))?;
-    Ok(vec![typed(call, rows)?])
+    let lanes = lanes.into_shape_with_order(shape).map_err(|_| Error::internal("no rows"))?;
+    Ok(vec![typed(call, lanes)?])
 }
 
 /// Applies a function to the exponential of each element, relative to the largest one, and to their sum.
@@ -83,10 +82,9 @@ struct Normalized {
     inverse: Array2<f64>,
 }
 
-fn normalized(x: ArrayD<f64>, rows: usize, epsilon: f64) -> Result<Normalized> {
-    let inner = x.len().checked_div(rows).unwrap_or_default();
-    let rows = x.into_shape_with_order((rows, inner)).map_err(|_| Error::internal("no rows"))?;
-    let count: f64 = inner.as_();
+fn normalized(x: ArrayD<f64>, count: usize, epsilon: f64) -> Result<Normalized> {
+    let rows = rows(x, count)?;
+    let count: f64 = rows.ncols().as_();
     let column = |sums: Array1<f64>| (sums / count).insert_axis(Axis(1));
     let mean = column(rows.sum_axis(Axis(1)));
     let centred = &rows - &mean;

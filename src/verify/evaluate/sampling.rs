@@ -1,10 +1,10 @@
 //! Operators that read pictures between their elements.
 
-use ndarray::{Array2, ArrayD, ArrayView1, Axis};
+use ndarray::{Array2, ArrayView1, Axis};
 use num_traits::AsPrimitive;
 
-use super::typed;
 use super::window::{Windows, biased};
+use super::{rows, shaped, typed};
 use crate::error::{Error, Result, unsupported};
 use crate::op::Call;
 use crate::tensor::Array;
@@ -131,18 +131,14 @@ fn sampled(plane: ArrayView1<f64>, around: &[(usize, f64)]) -> f64 {
     around.iter().filter_map(|(place, weight)| Some(plane.get(*place)? * weight)).sum()
 }
 
-fn rows(x: &ArrayD<f64>, count: usize) -> Result<Array2<f64>> {
-    let inner = x.len().checked_div(count).unwrap_or_default();
-    Ok(x.to_shape((count, inner)).map_err(|_| Error::invalid("an input of another size"))?.to_owned())
-}
-
 pub(super) fn grid_sample(call: &Call) -> Result<Vec<Array>> {
     let sampler = Sampler::read(call)?;
     let (x, grid) = (call.array(0)?.to_f64()?, call.array(1)?.to_f64()?);
-    let [batch, channels, sizes @ ..] = x.shape() else { unsupported!("a picture without channels") };
-    let points = grid.shape().get(1..=sizes.len()).unwrap_or_default();
-    let count: usize = points.iter().product();
-    let (planes, grid) = (rows(&x, batch * channels)?, rows(&grid, batch * count)?);
+    let shape = x.shape().to_vec();
+    let [batch, channels, sizes @ ..] = &*shape else { unsupported!("a picture without channels") };
+    let tops = grid.shape().get(1..=sizes.len()).unwrap_or_default().to_vec();
+    let count: usize = tops.iter().product();
+    let (planes, grid) = (rows(x, batch * channels)?, rows(grid, batch * count)?);
     let mut list = Vec::new();
     for (picture, points) in
         planes.axis_chunks_iter(Axis(0), (*channels).max(1)).zip(grid.axis_chunks_iter(Axis(0), count.max(1)))
@@ -161,10 +157,8 @@ pub(super) fn grid_sample(call: &Call) -> Result<Vec<Array>> {
             list.extend(places.iter().map(|around| sampled(plane, around)));
         }
     }
-    let shape: Vec<usize> = [*batch, *channels].into_iter().chain(points.iter().copied()).collect();
-    let top =
-        ArrayD::from_shape_vec(shape, list).map_err(|_| Error::internal("elements of another shape"))?;
-    Ok(vec![typed(call, top)?])
+    let shape = [*batch, *channels].into_iter().chain(tops).collect();
+    Ok(vec![typed(call, shaped(shape, list)?)?])
 }
 
 /// A convolution of two axes whose windows have an offset for each of their elements, and a factor.
@@ -181,10 +175,10 @@ pub(super) fn deform_conv(call: &Call) -> Result<Vec<Array>> {
     let groups = usize::try_from(call.int_or("group", 1)?)?.max(1);
     let windows = Windows::read(call, &[height, width], &[kernel_h, kernel_w])?;
     let starts = windows.starts([top_h, top_w])?;
-    let planes = rows(&x, batch * channels)?;
-    let offsets = rows(&offsets, batch * offset_groups * taps * 2)?;
-    let mask = mask.map(|mask| rows(&mask, batch * offset_groups * taps)).transpose()?;
-    let kernels = rows(&w, outputs)?;
+    let planes = rows(x, batch * channels)?;
+    let offsets = rows(offsets, batch * offset_groups * taps * 2)?;
+    let mask = mask.map(|mask| rows(mask, batch * offset_groups * taps)).transpose()?;
+    let kernels = rows(w, outputs)?;
     let sampler = Sampler { mode: Mode::Linear, padding: Padding::Zeros, aligned: true };
     let element = |channel: usize, tap: usize, window: usize| {
         let (image, channel) = (channel / channels, channel % channels);
@@ -212,7 +206,6 @@ pub(super) fn deform_conv(call: &Call) -> Result<Vec<Array>> {
             list.extend(kernel.dot(&columns));
         }
     }
-    let top = ArrayD::from_shape_vec(vec![batch, outputs, top_h, top_w], list);
-    let top = top.map_err(|_| Error::internal("elements of another shape"))?;
+    let top = shaped(vec![batch, outputs, top_h, top_w], list)?;
     Ok(vec![typed(call, biased(call, 3, top)?)?])
 }

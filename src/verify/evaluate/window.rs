@@ -3,7 +3,8 @@
 use ndarray::{Array2, ArrayD, ArrayView2, Axis, IxDyn};
 use num_traits::AsPrimitive;
 
-use super::{of_type, typed};
+use super::super::compare::index_of;
+use super::{of_type, rows, shaped, typed};
 use crate::error::{At, Error, Result, unsupported};
 use crate::op::Call;
 use crate::tensor::{Array, DType};
@@ -77,8 +78,7 @@ impl Windows {
     /// Reads the attributes of windows over axes of these sizes.
     pub fn read(call: &Call, sizes: &[usize], kernel: &[usize]) -> Result<Windows> {
         let list = |name: &str, length: usize, default: usize| -> Result<Vec<usize>> {
-            let Some(list) = call.optional_ints(name)? else { return Ok(vec![default; length]) };
-            list.iter().map(|size| Ok(usize::try_from(*size)?)).collect()
+            call.optional_ints(name)?.map_or_else(|| Ok(vec![default; length]), |list| sizes_of(&list))
         };
         let rank = sizes.len();
         let (strides, dilations) = (list("strides", rank, 1)?, list("dilations", rank, 1)?);
@@ -120,9 +120,7 @@ impl Windows {
         let Some(kernel) = call.optional_ints("kernel_shape")? else {
             return Windows::read(call, spatial(shape), spatial(shape));
         };
-        let kernel: Vec<usize> =
-            kernel.into_iter().map(|size| Ok(usize::try_from(size)?)).collect::<Result<_>>()?;
-        Windows::read(call, spatial(shape), &kernel)
+        Windows::read(call, spatial(shape), &sizes_of(&kernel)?)
     }
 
     /// Returns for each window the places of its elements in the axes; `None` in the padding.
@@ -171,30 +169,26 @@ fn outer(shape: &[usize]) -> Result<[usize; 2]> {
     Ok([*shape.at(0)?, *shape.at(1)?])
 }
 
-fn shaped(shape: Vec<usize>, elements: Vec<f64>) -> Result<ArrayD<f64>> {
-    ArrayD::from_shape_vec(shape, elements).map_err(|_| Error::internal("elements of another shape"))
-}
-
-fn rows(x: ArrayD<f64>, count: usize) -> Result<Array2<f64>> {
-    let inner = x.len().checked_div(count).unwrap_or_default();
-    x.into_shape_with_order((count, inner)).map_err(|_| Error::invalid("an input of another size"))
+fn sizes_of(list: &[i64]) -> Result<Vec<usize>> {
+    list.iter().map(|size| Ok(usize::try_from(*size)?)).collect()
 }
 
 /// The elements of a window in their order, with their places; elements of the padding are left out.
 type Elements<'e> = &'e mut dyn Iterator<Item = (usize, f64)>;
 
-/// Computes an element of each window; the function has the elements, and the index of the window.
+/// Computes an element of each window; the function has the number of its elements with padding, and the
+/// elements.
 fn pooled<T>(call: &Call, mut compute: impl FnMut(usize, Elements) -> T) -> Result<(Vec<usize>, Vec<T>)> {
     let x = call.array(0)?.to_f64()?;
     let outer = outer(x.shape())?;
     let windows = Windows::of_pool(call, x.shape())?;
-    let (places, shape) = (windows.places(), windows.shape(outer));
+    let (places, counted, shape) = (windows.places(), windows.counted(), windows.shape(outer));
     let mut list = Vec::new();
     for plane in rows(x, outer.iter().product())?.rows() {
-        for (index, window) in places.iter().enumerate() {
+        for (window, counted) in places.iter().zip(&counted) {
             let mut elements =
                 window.iter().flatten().filter_map(|place| Some((*place, *plane.get(*place)?)));
-            list.push(compute(index, &mut elements));
+            list.push(compute(*counted, &mut elements));
         }
     }
     Ok((shape, list))
@@ -212,12 +206,8 @@ pub(super) fn max_pool(call: &Call) -> Result<Vec<Array>> {
     let is_by_column = call.flag_or_false("storage_order")?;
     let plane: usize = spatial(&sizes).iter().product();
     let by_column = |place: usize| {
-        let (mut left, mut digits) = (place, Vec::new());
-        for size in spatial(&sizes).iter().rev() {
-            digits.push(left.checked_rem(*size).unwrap_or_default());
-            left = left.checked_div(*size).unwrap_or_default();
-        }
-        digits.iter().zip(spatial(&sizes).iter().rev()).fold(0, |all, (digit, size)| all * size + digit)
+        let index = index_of(place, spatial(&sizes));
+        index.iter().zip(spatial(&sizes)).rev().fold(0, |all, (at, size)| all * size + at)
     };
     let windows = shape.iter().skip(2).product::<usize>();
     let index = |(at, place): (usize, usize)| {
@@ -231,11 +221,10 @@ pub(super) fn max_pool(call: &Call) -> Result<Vec<Array>> {
 }
 
 pub(super) fn average_pool(call: &Call) -> Result<Vec<Array>> {
-    let counted = Windows::of_pool(call, call.array(0)?.shape())?.counted();
     let includes_pads = call.flag_or_false("count_include_pad")?;
-    let average = |index: usize, elements: Elements| {
+    let average = |counted: usize, elements: Elements| {
         let (count, sum) = elements.fold((0, 0.0), |(count, sum), (_, x)| (count + 1, sum + x));
-        let count = if includes_pads { counted.get(index).copied().unwrap_or(count) } else { count };
+        let count = if includes_pads { counted } else { count };
         sum / AsPrimitive::<f64>::as_(count)
     };
     let (shape, list) = pooled(call, average)?;
@@ -353,11 +342,7 @@ pub(super) fn conv_transpose(call: &Call) -> Result<Vec<Array>> {
                 span.pad(covered.saturating_sub(size), mode == "SAME_UPPER");
                 size
             }
-            None if mode == "VALID" => covered,
-            None => {
-                span.pads = pads_of(call, axis, rank)?;
-                covered.saturating_sub(span.pads.iter().sum())
-            }
+            None => covered.saturating_sub(span.pads.iter().sum()),
         };
     }
     let windows = Windows(spans).limited()?;
@@ -377,16 +362,9 @@ pub(super) fn conv_transpose(call: &Call) -> Result<Vec<Array>> {
     Ok(vec![typed(call, biased(call, 2, shaped(shape, list)?)?)?])
 }
 
-fn pads_of(call: &Call, axis: usize, rank: usize) -> Result<[usize; 2]> {
-    let Some(pads) = call.optional_ints("pads")? else { return Ok([0, 0]) };
-    Ok([usize::try_from(*pads.at(axis)?)?, usize::try_from(*pads.at(axis + rank)?)?])
-}
-
 /// The sums of the blocks that overlap in an image.
 pub(super) fn columns_to_image(call: &Call) -> Result<Vec<Array>> {
-    let list = |index: usize| -> Result<Vec<usize>> {
-        call.array(index)?.int_list()?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect()
-    };
+    let list = |index: usize| sizes_of(&call.array(index)?.int_list()?);
     let (sizes, block) = (list(1)?, list(2)?);
     let x = call.array(0)?.to_f64()?;
     let [batch, columns_of_all] = outer(x.shape())?;
