@@ -54,6 +54,10 @@ pub(crate) const DIM_TERMS: usize = 64;
 /// The maximum nesting of divisions in a size expression: deeper recursion could exhaust the stack.
 pub(crate) const DIM_DEPTH: u32 = 200;
 
+/// The maximum number of symbols and operations of a size expression as a text. Expressions share their
+/// parts, so the text of a sum of maxima may double with each node.
+pub(crate) const DIM_ATOMS: u32 = 1 << 16;
+
 /// The maximum number of elements of an integer tensor whose elements are tracked as sizes.
 pub(crate) const SIZE_ELEMENTS: usize = 1 << 12;
 

@@ -33,6 +33,9 @@ impl Lineage {
     }
 }
 
+/// The most nodes that are looked at for each of many: chains of them would take the square of the time.
+const NEAREST: usize = 64;
+
 /// The lineage of all nodes of a graph.
 #[derive(Debug)]
 pub(crate) struct Ancestry {
@@ -42,13 +45,50 @@ pub(crate) struct Ancestry {
 impl Ancestry {
     /// Returns all nodes whose work a node does, including itself.
     pub fn of(&self, node: NodeId) -> BTreeSet<NodeId> {
-        let mut found = BTreeSet::from([node]);
-        let mut stack = vec![node];
-        while let Some(id) = stack.pop() {
-            let taken = self.taken.get(&id).into_iter().flatten();
-            stack.extend(taken.filter(|id| found.insert(**id)));
-        }
+        let mut found = BTreeSet::new();
+        self.reach(node, &mut found, |_, _| ());
         found
+    }
+
+    /// Returns nodes whose work a node does, including itself, the nearest first and not many.
+    pub fn nearest(&self, node: NodeId) -> Vec<NodeId> {
+        self.visit(node, &mut BTreeSet::new(), NEAREST, |_, _| ())
+    }
+
+    /// Adds all nodes whose work a node does to `found`, including itself, and calls `visit` with each and
+    /// the node that does its work directly. Those that are in `found` are not followed. Returns the added
+    /// ones.
+    pub fn reach(
+        &self,
+        node: NodeId,
+        found: &mut BTreeSet<NodeId>,
+        visit: impl FnMut(NodeId, NodeId),
+    ) -> Vec<NodeId> {
+        self.visit(node, found, usize::MAX, visit)
+    }
+
+    fn visit(
+        &self,
+        node: NodeId,
+        found: &mut BTreeSet<NodeId>,
+        most: usize,
+        mut visit: impl FnMut(NodeId, NodeId),
+    ) -> Vec<NodeId> {
+        let mut added = Vec::new();
+        if found.insert(node) {
+            added.push(node);
+        }
+        let mut at = 0;
+        while let Some(by) = added.get(at).copied() {
+            for of in self.taken.get(&by).into_iter().flatten() {
+                visit(by, *of);
+                if added.len() < most && found.insert(*of) {
+                    added.push(*of);
+                }
+            }
+            at += 1;
+        }
+        added
     }
 }
 

@@ -1,7 +1,7 @@
 //! Compositions: the layers that do the work of a node, and their cost compared with its operator.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::count::count;
 use crate::common::groups::Groups;
@@ -56,12 +56,14 @@ struct Group {
 }
 
 impl Group {
-    fn add(&mut self, layer: &NetLayer, cost: Option<Cost>, nodes: &[NodeId]) {
+    fn add(&mut self, layer: &NetLayer, cost: Option<Cost>, nodes: &BTreeSet<NodeId>) {
         let sum = if self.types.is_empty() { Some(Cost::default()) } else { self.cost };
         self.cost = sum.zip(cost).map(|(sum, cost)| sum + cost);
         *self.types.entry(layer.layer.type_name()).or_default() += 1;
         for node in nodes {
-            *self.nodes.entry(*node).or_default() += cost.map_or(0, |cost| cost.nanoseconds());
+            if let Some(time) = self.nodes.get_mut(node) {
+                *time = time.saturating_add(cost.map_or(0, |cost| cost.nanoseconds()));
+            }
         }
     }
 }
@@ -114,20 +116,26 @@ impl Operators {
         let ancestry = graph.ancestry();
         let ids: BTreeMap<usize, NodeId> = graph.node_ids().into_iter().map(|id| (id.index(), id)).collect();
         let mut groups = Groups::default();
-        let mut layers_of: Vec<(&NetLayer, Option<Cost>, Vec<NodeId>)> = Vec::new();
+        let (mut layers_of, mut reached) = (Vec::new(), BTreeSet::new());
         for (layer, cost) in looked_at {
-            let lowered = layer.provenance.iter().filter_map(|number| ids.get(&number));
-            let nodes = lowered.flat_map(|id| ancestry.of(*id)).filter(|id| self.costs.contains_key(id));
-            let nodes: Vec<NodeId> = nodes.collect();
-            if let [first, others @ ..] = nodes.as_slice() {
-                others.iter().for_each(|node| groups.join(*first, *node));
-                layers_of.push((layer, cost, nodes));
+            let lowered = layer.provenance.iter().filter_map(|number| ids.get(&number).copied());
+            let lowered: Vec<NodeId> = lowered.collect();
+            let Some(first) = lowered.first().copied() else { continue };
+            let mut nearest = BTreeSet::new();
+            for id in lowered {
+                groups.join(first, id);
+                ancestry.reach(id, &mut reached, |by, of| groups.join(by, of));
+                nearest.extend(ancestry.nearest(id));
             }
+            layers_of.push((layer, cost, first, nearest));
         }
         let mut found: BTreeMap<NodeId, Group> = BTreeMap::new();
-        for (layer, cost, nodes) in layers_of {
-            if let Some(first) = nodes.first() {
-                found.entry(groups.root(*first)).or_default().add(layer, cost, &nodes);
+        for id in reached.into_iter().filter(|id| self.costs.contains_key(id)) {
+            found.entry(groups.root(id)).or_default().nodes.insert(id, 0);
+        }
+        for (layer, cost, first, nearest) in layers_of {
+            if let Some(group) = found.get_mut(&groups.root(first)) {
+                group.add(layer, cost, &nearest);
             }
         }
         let mut found: Vec<Composition> =

@@ -80,21 +80,22 @@ pub enum Becomes {
 }
 
 /// Returns the nodes of a model, in order, and for each layer of the net the indices of the nodes whose work
-/// it does. `graph` is the lowered graph of `model`.
+/// it does: the nearest ones, and those that no layer before does. `graph` is the lowered graph of `model`.
 pub(crate) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, Vec<Vec<usize>>) {
     let indices: BTreeMap<NodeId, usize> =
         model.nodes().enumerate().map(|(index, (id, _))| (id, index)).collect();
     let ancestry = graph.ancestry();
-    let mut known: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    for id in graph.node_ids() {
-        let all = ancestry.of(id);
-        known.insert(id.index(), all.iter().filter_map(|id| indices.get(id).copied()).collect());
-    }
+    let lowered: BTreeMap<usize, NodeId> = graph.node_ids().into_iter().map(|id| (id.index(), id)).collect();
+    let mut reached = BTreeSet::new();
     let mut layers_of: Vec<Vec<usize>> = vec![Vec::new(); indices.len()];
     let mut nodes_of = Vec::with_capacity(net.layers.len());
     for (index, layer) in net.layers.iter().enumerate() {
-        let nodes = layer.provenance.iter().filter_map(|number| known.get(&number)).flatten();
-        let nodes: BTreeSet<usize> = nodes.copied().collect();
+        let mut found = BTreeSet::new();
+        for id in layer.provenance.iter().filter_map(|number| lowered.get(&number)) {
+            found.extend(ancestry.nearest(*id));
+            found.extend(ancestry.reach(*id, &mut reached, |_, _| ()));
+        }
+        let nodes: BTreeSet<usize> = found.iter().filter_map(|id| indices.get(id).copied()).collect();
         for node in &nodes {
             if let Some(layers) = layers_of.get_mut(*node) {
                 layers.push(index);

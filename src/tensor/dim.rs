@@ -16,11 +16,14 @@ mod spell;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::common::limits;
 use crate::error::{Error, Result};
 
 pub(crate) use bounds::Bounds;
@@ -61,15 +64,75 @@ impl From<Undefined> for Error {
 }
 
 /// A polynomial over atoms, with integer coefficients.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// Expressions share their parts, so that an expression may be much longer as a text than in memory.
 pub struct Expr {
     constant: i64,
     /// Products of sorted atoms with their coefficients; none is zero.
-    terms: BTreeMap<Vec<Atom>, i64>,
+    terms: Terms,
     depth: u32,
+    /// The number of atoms of the text.
+    atoms: u32,
+    bounds: OnceLock<Bounds>,
 }
 
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Products of sorted atoms with their coefficients.
+type Terms = BTreeMap<Vec<Atom>, i64>;
+
+impl Expr {
+    fn new(constant: i64, terms: Terms) -> Expr {
+        let depth = terms.keys().flatten().map(Atom::depth).max().unwrap_or(0);
+        let atoms = terms.keys().flatten().map(Atom::count).fold(0, u32::saturating_add);
+        Expr { constant, terms, depth, atoms, bounds: OnceLock::new() }
+    }
+
+    fn is_within_limits(&self) -> bool {
+        self.terms.len() <= limits::DIM_TERMS
+            && self.depth <= limits::DIM_DEPTH
+            && self.atoms <= limits::DIM_ATOMS
+    }
+}
+
+impl PartialEq for Expr {
+    fn eq(&self, other: &Expr) -> bool {
+        self.constant == other.constant && self.atoms == other.atoms && self.terms == other.terms
+    }
+}
+
+impl Eq for Expr {}
+
+impl PartialOrd for Expr {
+    fn partial_cmp(&self, other: &Expr) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Expr {
+    fn cmp(&self, other: &Expr) -> Ordering {
+        if std::ptr::eq(self, other) {
+            return Ordering::Equal;
+        }
+        (self.constant, &self.terms).cmp(&(other.constant, &other.terms))
+    }
+}
+
+impl Hash for Expr {
+    /// Leaves out the operands of operations, which may be long.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.constant, self.depth, self.atoms).hash(state);
+        for (product, coefficient) in &self.terms {
+            coefficient.hash(state);
+            for atom in product {
+                match atom {
+                    Atom::Symbol(name) | Atom::Length(name) => name.hash(state),
+                    Atom::Of(operation, a, b) => (operation, a.depth(), b.depth(), b.known()).hash(state),
+                }
+            }
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Atom {
     Symbol(Arc<str>),
     /// A symbol that may be 0.
@@ -82,6 +145,14 @@ impl Atom {
         match self {
             Atom::Symbol(_) | Atom::Length(_) => 0,
             Atom::Of(_, a, b) => 1 + a.depth().max(b.depth()),
+        }
+    }
+
+    /// Returns the number of atoms of the text.
+    fn count(&self) -> u32 {
+        match self {
+            Atom::Symbol(_) | Atom::Length(_) => 1,
+            Atom::Of(_, a, b) => a.atoms().saturating_add(b.atoms()).saturating_add(1),
         }
     }
 }
@@ -169,9 +240,15 @@ impl Dim {
         }
     }
 
+    fn atoms(&self) -> u32 {
+        match self {
+            Dim::Known(_) | Dim::Undefined(_) => 0,
+            Dim::Expr(e) => e.atoms,
+        }
+    }
+
     fn from_atom(atom: Atom) -> Dim {
-        let depth = atom.depth();
-        Dim::Expr(Arc::new(Expr { constant: 0, terms: BTreeMap::from([(vec![atom], 1)]), depth }))
+        Dim::Expr(Arc::new(Expr::new(0, BTreeMap::from([(vec![atom], 1)]))))
     }
 
     /// Returns the size of two broadcast axes: equal, or one of them 1.
@@ -192,17 +269,35 @@ impl Dim {
 
     /// Replaces symbols.
     pub fn substitute(&self, values: &BTreeMap<String, Dim>) -> Dim {
+        self.substitute_once(values, &mut BTreeMap::new())
+    }
+
+    /// Replaces symbols; each part that expressions share is replaced once.
+    fn substitute_once(&self, values: &BTreeMap<String, Dim>, done: &mut BTreeMap<*const Expr, Dim>) -> Dim {
         let Dim::Expr(e) = self else { return self.clone() };
-        let replaced = |atom: &Atom| match atom {
-            Atom::Symbol(name) | Atom::Length(name) => {
-                values.get(name.as_ref()).cloned().unwrap_or_else(|| Dim::from_atom(atom.clone()))
+        if let Some(done) = done.get(&Arc::as_ptr(e)) {
+            return done.clone();
+        }
+        let mut sum = Dim::Known(e.constant);
+        for (product, coefficient) in &e.terms {
+            let mut term = Dim::Known(*coefficient);
+            for atom in product {
+                term *= match atom {
+                    Atom::Symbol(name) | Atom::Length(name) => {
+                        values.get(name.as_ref()).cloned().unwrap_or_else(|| Dim::from_atom(atom.clone()))
+                    }
+                    Atom::Of(operation, a, b) => {
+                        let (a, b) = (a.substitute_once(values, done), b.substitute_once(values, done));
+                        operation.apply(&a, &b)
+                    }
+                };
             }
-            Atom::Of(operation, a, b) => operation.apply(&a.substitute(values), &b.substitute(values)),
-        };
-        let term = |(product, coefficient): (&Vec<Atom>, &i64)| {
-            product.iter().fold(Dim::Known(*coefficient), |term, atom| term * replaced(atom))
-        };
-        e.terms.iter().map(term).fold(Dim::Known(e.constant), |sum, term| sum + term)
+            sum += term;
+        }
+        if e.depth > 0 {
+            done.insert(Arc::as_ptr(e), sum.clone());
+        }
+        sum
     }
 
     /// Adds the names of all symbols to `names`.
@@ -214,14 +309,17 @@ impl Dim {
 
     /// Calls `visit` with the name of each symbol and its least value.
     pub(crate) fn visit_symbols(&self, visit: &mut dyn FnMut(&str, i64)) {
-        let Dim::Expr(e) = self else { return };
-        for atom in e.terms.keys().flatten() {
-            match atom {
-                Atom::Symbol(name) => visit(name, 1),
-                Atom::Length(name) => visit(name, 0),
-                Atom::Of(_, a, b) => {
-                    a.visit_symbols(visit);
-                    b.visit_symbols(visit);
+        let (mut open, mut seen) = (vec![self], BTreeSet::new());
+        while let Some(size) = open.pop() {
+            let Dim::Expr(e) = size else { continue };
+            if e.depth > 0 && !seen.insert(Arc::as_ptr(e)) {
+                continue;
+            }
+            for atom in e.terms.keys().flatten() {
+                match atom {
+                    Atom::Symbol(name) => visit(name, 1),
+                    Atom::Length(name) => visit(name, 0),
+                    Atom::Of(_, a, b) => open.extend([a, b]),
                 }
             }
         }

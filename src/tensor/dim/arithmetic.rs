@@ -3,16 +3,12 @@
 use std::collections::BTreeMap;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use super::{Atom, Dim, Expr, Operation, Undefined};
-use crate::common::limits;
+use super::{Atom, Dim, Expr, Operation, Terms, Undefined};
 
 /// A size, or the reason why there is none.
 pub(super) type Computed = Result<Dim, Undefined>;
-
-/// Products of sorted atoms with their coefficients.
-type Terms = BTreeMap<Vec<Atom>, i64>;
 
 /// Returns a number that did not overflow.
 pub(super) fn within(number: Option<i64>) -> Result<i64, Undefined> {
@@ -116,7 +112,7 @@ impl Expr {
             return Ok(Dim::Expr(Arc::clone(self)));
         }
         let constant = within(self.constant.checked_add(number))?;
-        Ok(Dim::Expr(Arc::new(Expr { constant, ..Expr::clone(self) })))
+        Ok(Dim::Expr(Arc::new(self.with(constant, self.terms.clone()))))
     }
 
     fn times(self: &Arc<Expr>, number: i64) -> Computed {
@@ -125,11 +121,16 @@ impl Expr {
             1 => return Ok(Dim::Expr(Arc::clone(self))),
             _ => {}
         }
-        let mut product = Expr::clone(self);
-        for part in product.terms.values_mut().chain([&mut product.constant]) {
+        let (mut constant, mut terms) = (self.constant, self.terms.clone());
+        for part in terms.values_mut().chain([&mut constant]) {
             *part = within(part.checked_mul(number))?;
         }
-        Ok(Dim::Expr(Arc::new(product)))
+        Ok(Dim::Expr(Arc::new(self.with(constant, terms))))
+    }
+
+    /// Returns the expression of the same atoms with other numbers.
+    fn with(&self, constant: i64, terms: Terms) -> Expr {
+        Expr { constant, terms, depth: self.depth, atoms: self.atoms, bounds: OnceLock::new() }
     }
 }
 
@@ -211,11 +212,11 @@ impl Dim {
         if terms.is_empty() {
             return Ok(Dim::Known(constant));
         }
-        let depth = terms.keys().flatten().map(Atom::depth).max().unwrap_or(0);
-        if terms.len() > limits::DIM_TERMS || depth > limits::DIM_DEPTH {
+        let expression = Expr::new(constant, terms);
+        if !expression.is_within_limits() {
             return Err(Undefined::Complexity);
         }
-        Ok(Dim::Expr(Arc::new(Expr { constant, terms, depth })))
+        Ok(Dim::Expr(Arc::new(expression)))
     }
 
     /// Creates a product of atoms and a number.
@@ -235,8 +236,11 @@ impl Dim {
         }
     }
 
-    /// Returns the size, undefined if it is nested too deeply.
+    /// Returns the size, undefined if its expression exceeds a limit.
     pub(super) fn bounded(self) -> Dim {
-        if self.depth() > limits::DIM_DEPTH { Dim::Undefined(Undefined::Complexity) } else { self }
+        match self {
+            Dim::Expr(e) if !e.is_within_limits() => Dim::Undefined(Undefined::Complexity),
+            size => size,
+        }
     }
 }

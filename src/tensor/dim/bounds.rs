@@ -34,14 +34,12 @@ fn greatest_of((al, am): Bounds, (bl, bm): Bounds) -> Bounds {
 }
 
 impl Atom {
-    fn bounds(&self, splits: &Cell<u32>) -> Bounds {
+    fn bounds(&self) -> Bounds {
         match self {
             Atom::Symbol(_) => (Some(1), None),
             Atom::Length(_) => (Some(0), None),
             Atom::Of(Operation::FloorDiv, a, b) => {
-                let ((least, most), (Some(divisor), largest)) =
-                    (a.bounds_within(splits), b.bounds_within(splits))
-                else {
+                let ((least, most), (Some(divisor), largest)) = (a.bounds(), b.bounds()) else {
                     return (None, None);
                 };
                 if divisor < 1 {
@@ -56,12 +54,12 @@ impl Atom {
                 let most = most.and_then(|n| if n < 0 { Some(-1) } else { n.checked_div_euclid(divisor) });
                 (least, most)
             }
-            Atom::Of(Operation::Mod, _, b) => match b.bounds_within(splits) {
+            Atom::Of(Operation::Mod, _, b) => match b.bounds() {
                 (Some(1..), most) => (Some(0), most.map(|n| n - 1)),
                 _ => (None, None),
             },
-            Atom::Of(Operation::Min, a, b) => least_of(a.bounds_within(splits), b.bounds_within(splits)),
-            Atom::Of(Operation::Max, a, b) => greatest_of(a.bounds_within(splits), b.bounds_within(splits)),
+            Atom::Of(Operation::Min, a, b) => least_of(a.bounds(), b.bounds()),
+            Atom::Of(Operation::Max, a, b) => greatest_of(a.bounds(), b.bounds()),
         }
     }
 
@@ -137,7 +135,10 @@ impl Dim {
 
     /// Returns the bounds: every symbol is at least 1, as the size of an axis with elements.
     pub fn bounds(&self) -> Bounds {
-        self.bounds_within(&Cell::new(MAX_SPLITS))
+        match self {
+            Dim::Expr(e) => *e.bounds.get_or_init(|| self.bounds_within(&Cell::new(MAX_SPLITS))),
+            _ => self.bounds_within(&Cell::new(0)),
+        }
     }
 
     /// Returns the bounds, after so many splits at most.
@@ -172,7 +173,7 @@ impl Dim {
         for (product, coefficient) in &e.terms {
             let (mut least, mut most) = (Some(1_i64), Some(1_i64));
             for atom in product {
-                let (l, m) = atom.bounds(splits);
+                let (l, m) = atom.bounds();
                 // The product of bounds bounds the product only if no factor is negative.
                 let factor = l.filter(|l| *l >= 0);
                 most = factor.and_then(|_| both(most, m, i64::checked_mul));

@@ -164,3 +164,19 @@ fn a_size_and_what_it_lacks_to_a_multiple_are_that_multiple() {
     assert_eq!((h() * 2).minimum(&multiple * 2), h() * 2);
     assert_eq!((h() * 2 - h().floor_div(3)).to_string(), "2*H-floor_div(H, 3)");
 }
+
+#[test]
+fn shared_parts_are_visited_once() {
+    let values = BTreeMap::from([("N".to_owned(), Dim::from(3))]);
+    // Each step needs the size of the step before three times.
+    let step = |size: Dim| &size * 2 - size.minimum(1);
+    let (mut size, mut steps) = (Dim::length("N"), 0);
+    while let Dim::Expr(_) = size {
+        assert!(size.lower_bound().is_none_or(|least| least <= 1 << (steps + 1)));
+        assert_eq!(size.substitute(&values), Dim::from((1 << (steps + 1)) + 1));
+        assert!(size.has_length() && size < size.clone() + 1);
+        (size, steps) = (step(size), steps + 1);
+    }
+    assert_eq!(size, Dim::Undefined(Undefined::Complexity));
+    assert!(steps > 12, "{steps}");
+}
