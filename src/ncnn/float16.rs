@@ -22,13 +22,17 @@ const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;
 /// channel.
 const FEW_PRODUCTS: usize = 9;
 
+/// The bits of infinity in float32, above those of all numbers.
+const INFINITY: i32 = 0x7F80_0000;
+
+/// The smallest magnitude that is rounded to infinity in float16.
+const OVERFLOWING: f32 = 65520.0;
+
 /// The loss of a weight in float16.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
     /// The largest finite magnitude of an element.
     largest: f32,
-    /// Whether an element becomes infinite.
-    overflows: bool,
     /// Whether an element changes.
     lossy: bool,
     /// Whether all elements are integers.
@@ -37,24 +41,25 @@ struct Loss {
 
 impl Loss {
     fn none() -> Loss {
-        Loss { largest: 0.0, overflows: false, lossy: false, whole: true }
+        Loss { largest: 0.0, lossy: false, whole: true }
     }
 
+    /// Adds elements and what they become. Of most weights the first elements change and are no integers, so
+    /// all elements are read for the largest alone, in a loop over integers that is vectorized.
     fn add(&mut self, elements: &[f32], converted: &[f16]) {
-        for (element, value) in elements.iter().zip(converted) {
-            let rounded = value.to_f32();
-            self.lossy |= rounded != *element;
-            self.whole &= element.fract() == 0.0;
-            if element.is_finite() {
-                self.overflows |= !rounded.is_finite();
-                self.largest = self.largest.max(element.abs());
-            }
-        }
+        let mut pairs = elements.iter().zip(converted);
+        self.lossy = self.lossy || pairs.any(|(element, value)| value.to_f32() != *element);
+        self.whole = self.whole && elements.iter().all(|element| element.fract() == 0.0);
+        let largest = elements.iter().fold(0, |largest: i32, element| {
+            let magnitude = element.abs().to_bits().cast_signed();
+            largest.max(if magnitude < INFINITY { magnitude } else { 0 })
+        });
+        self.largest = self.largest.max(f32::from_bits(largest.cast_unsigned()));
     }
 
     /// Returns the reason why the weight must stay in float32, if there is one.
     fn reason(&self) -> Option<&'static str> {
-        if self.overflows {
+        if self.largest >= OVERFLOWING {
             Some("its largest elements exceed the range of float16")
         } else if self.lossy && self.largest < SMALLEST_NORMAL {
             Some("its elements are too small for float16")
