@@ -181,3 +181,20 @@ fn the_table_has_the_scales_of_each_layer() {
         assert!((scales[0] * bottom / 127.0 - 1.0).abs() < 1e-6, "{scales:?}: {bottom}");
     }
 }
+
+#[test]
+fn convolutions_of_a_table_stay_convolutions() {
+    let folder = tempfile::tempdir().unwrap();
+    let types = |converter: &Converter, name: &str| {
+        let model = PathBuf::from("fixtures/spatial").join(name).join("model.onnx");
+        let conversion = converter.convert(&Input::Path(model)).unwrap();
+        conversion.net().layers.iter().map(|layer| layer.layer.type_name()).collect::<Vec<_>>()
+    };
+    let with_table = Converter::new().quantization(Quantization::Float).table(folder.path().join("table"));
+    for (name, type_name) in
+        [("conv_of_three_outputs", "Convolution"), ("conv_depth_wise_of_two_outputs", "ConvolutionDepthWise")]
+    {
+        assert_eq!(types(&with_table, name), ["Input", type_name]);
+        assert_ne!(types(&Converter::new(), name), ["Input", type_name]);
+    }
+}

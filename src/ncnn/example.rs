@@ -66,7 +66,7 @@ impl Net {
 impl Net {
     /// Reads a `.param` file of fixed sizes, of which each blob that no layer reads is an output. The sizes
     /// of inputs are their params, those of other blobs follow from the rules of their layers. A weight is
-    /// `name=count*element`.
+    /// `name=sizes*element`.
     pub(super) fn read_param(text: &str) -> Net {
         let mut net = Net::default();
         let mut blobs: BTreeMap<String, BlobId> = BTreeMap::new();
@@ -120,11 +120,11 @@ impl Net {
     }
 }
 
-/// Returns a weight of equal elements, `count*element`.
+/// Returns a weight of equal elements, `sizes*element` with `x` between the sizes.
 fn equal_elements(text: &str) -> Tensor {
-    let (count, element) = text.split_once('*').unwrap();
-    let count = count.parse().unwrap();
-    Tensor::from_f32(&[count], vec![element.parse().unwrap(); count]).unwrap()
+    let (sizes, element) = text.split_once('*').unwrap();
+    let sizes: Vec<usize> = sizes.split('x').map(|size| size.parse().unwrap()).collect();
+    Tensor::from_f32(&sizes, vec![element.parse().unwrap(); sizes.iter().product()]).unwrap()
 }
 
 /// Returns sizes such as `4`, `N` and `2*N + 3`.

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::lower::Assumption;
 use crate::ncnn::layer::EMPTY_BLOBS;
+use crate::ncnn::pass::OTHER_CONVOLUTIONS;
 use crate::ncnn::{Net, Scales};
 use crate::onnx::{Model, Sources};
 use crate::pass::quantized::Quantization;
@@ -45,7 +46,12 @@ impl NetSteps<'_> {
         let Self { options, net, .. } = self;
         (net.half, net.precise, net.careful) = (options.fp16, options.precise, options.careful);
         self.net_passes.push(("lower", net.layers.len()));
-        self.net_passes.extend(net.optimise(&options.skip)?);
+        let mut skip = options.skip.clone();
+        if options.table.is_some() {
+            // ncnn2int8 quantizes the convolutions of the table, each with a scale for each of its outputs.
+            skip.extend(OTHER_CONVOLUTIONS.map(str::to_owned));
+        }
+        self.net_passes.extend(net.optimise(&skip)?);
         net.drop_unread_tops();
         net.unpack_reshapes();
         self.warnings.extend(self.kept.mark(net, &self.graph));

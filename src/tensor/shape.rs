@@ -27,6 +27,13 @@ macro_rules! shape {
 }
 pub(crate) use shape;
 
+impl Shape {
+    /// Returns the shape with another size of the outermost axis.
+    pub(crate) fn with_outermost(&self, size: impl Into<Dim>) -> Shape {
+        std::iter::once(size.into()).chain(self.iter().skip(1).cloned()).collect()
+    }
+}
+
 impl Deref for Shape {
     type Target = [Dim];
 

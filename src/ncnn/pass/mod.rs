@@ -7,11 +7,13 @@ mod bias;
 #[cfg(test)]
 mod cases;
 mod int8;
+mod pad;
 mod single_position;
 mod slice;
 mod state;
 mod unread;
 mod view;
+mod window;
 mod wiring;
 
 use std::collections::BTreeSet;
@@ -67,7 +69,14 @@ pub const NET_PASSES: &[NetPass] = &[
     pass!(view::merge_permutes [Permute] "consecutive permutations, as one"),
     pass!(view::sink_reshapes [ExpandDims Flatten Permute Reshape Squeeze]
         "elementwise functions between two reshapes, moved before both"),
+    pass!(window::transpose_few_outputs [Convolution] "convolutions of few outputs, as transposed ones"),
+    pass!(window::split_depthwise [ConvolutionDepthWise]
+        "depthwise convolutions of several outputs for each channel, as one for each"),
+    pass!(pad::pad_channels [Convolution] "channels between convolutions, padded for packed code"),
 ];
+
+/// The passes that replace convolutions by layers of other types or other outputs.
+pub(crate) const OTHER_CONVOLUTIONS: [&str; 3] = ["transpose_few_outputs", "split_depthwise", "pad_channels"];
 
 impl Net {
     /// Applies the passes that are not in `skip` to a fixpoint. Returns the passes that changed the net, each

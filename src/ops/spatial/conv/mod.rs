@@ -71,8 +71,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
 /// The maximum number of weights of a layer that repeats them for each element of a batch: 16 MiB.
 const MAX_REPEATED_WEIGHTS: usize = 1 << 22;
 
-/// The product of channels and outputs from which Convolution is faster than Convolution1D.
-const MANY_CHANNELS: u64 = 1 << 11;
+/// The product of channels and outputs from which Convolution is faster than Convolution1D
+/// (`benches/layers.md`).
+const MANY_CHANNELS: u64 = 24 * 24;
+
+/// The same for a result of few positions, of which the Reshapes take a larger part.
+const MANY_CHANNELS_OF_FEW: u64 = 1 << 11;
+/// See [`MANY_CHANNELS_OF_FEW`].
+const FEW_POSITIONS: i64 = 64;
 
 /// The terms of a sum, and the outputs, from which Convolution is faster if the runtime does not pack the
 /// channels, such as the one of a signal: its spectrum takes a quarter of the time on x86.
@@ -127,15 +133,17 @@ fn lower_conv(lower: &Lower) -> Result<()> {
     lower_kernel(lower, kernel, Kernel::convolution)
 }
 
-/// Returns whether Convolution is faster than Convolution1D with a weight of this shape.
-fn is_faster_widened(weight: &[Dim]) -> bool {
+/// Returns whether Convolution is faster than Convolution1D with a weight of this shape, at so many
+/// positions.
+fn is_faster_widened(weight: &[Dim], positions: &Dim) -> bool {
     let sizes = |axes: std::ops::Range<usize>| element_count(weight.get(axes).unwrap_or_default());
     let (Some(outputs), Some(channels), Some(terms)) = (sizes(0..1), sizes(1..2), sizes(1..weight.len()))
     else {
         return false;
     };
     let is_unpacked = channels % PACK != 0;
-    outputs.saturating_mul(channels) >= MANY_CHANNELS
+    let is_short = positions.known().is_some_and(|positions| positions < FEW_POSITIONS);
+    outputs.saturating_mul(channels) >= if is_short { MANY_CHANNELS_OF_FEW } else { MANY_CHANNELS }
         || (is_unpacked && terms >= MANY_TERMS && outputs >= MANY_OUTPUTS)
 }
 
@@ -148,7 +156,7 @@ fn lower_kernel(lower: &Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<L
     }
     // Layers over two spatial axes are faster than layers over one, also with the two Reshapes, and have code
     // for the GPU, but for a convolution of few channels.
-    let is_slow = kernel.output_pads.is_some() || is_faster_widened(lower.shape(1)?);
+    let is_slow = kernel.output_pads.is_some() || is_faster_widened(lower.shape(1)?, output.at(2)?);
     let is_faster = kernel.group > 1 || (is_slow && kernel.weight.is_some());
     let widened = batched || (is_faster && kernel.spans.len() == 1);
     let x = channels_first(lower, widened)?;
@@ -257,16 +265,19 @@ mod tests {
 
     #[test]
     fn sums_of_many_terms_are_convolved_over_two_axes() {
-        for (weight, expected) in [
-            ([32, 64, 1], true),
-            ([31, 64, 3], false),
-            ([258, 1, 256], true),
-            ([32, 2, 32], true),
-            ([31, 1, 256], false),
-            ([64, 1, 63], false),
-            ([64, 4, 31], false),
+        for (weight, positions, expected) in [
+            ([24, 24, 1], 64, true),
+            ([23, 24, 3], 64, false),
+            ([32, 64, 1], 63, true),
+            ([31, 64, 3], 63, false),
+            ([258, 1, 256], 63, true),
+            ([32, 2, 32], 64, true),
+            ([31, 1, 256], 64, false),
+            ([64, 1, 63], 64, false),
+            ([64, 4, 31], 64, false),
         ] {
-            assert_eq!(is_faster_widened(&weight.map(Dim::Known)), expected, "{weight:?}");
+            let is_faster = is_faster_widened(&weight.map(Dim::Known), &Dim::Known(positions));
+            assert_eq!(is_faster, expected, "{weight:?}");
         }
     }
 }
