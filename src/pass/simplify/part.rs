@@ -134,12 +134,20 @@ pub(crate) fn fuse_consecutive_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let find = |graph: &Graph, node: &Node| {
         let axis = concat_axis(graph, node).filter(|_| node.is("Concat"))?;
-        let mut inputs = Vec::new();
-        for part in node.inputs.iter().copied().flatten() {
-            let nested = producer(graph, part, "Concat").filter(|_| readers.only(part).is_some());
-            match nested.filter(|inner| concat_axis(graph, inner) == Some(axis)) {
-                Some(inner) => inputs.extend(inner.inputs.iter().copied()),
-                None => inputs.push(Some(part)),
+        let is_along = |other: &Node| other.is("Concat") && concat_axis(graph, other) == Some(axis);
+        let reader = readers.only(node.output(0)?).and_then(|reader| graph.node(reader));
+        if reader.is_some_and(is_along) {
+            // The reader takes its inputs: the last Concat of a chain, so that each input is moved once.
+            return None;
+        }
+        let (mut inputs, mut open) = (Vec::new(), node.inputs.to_vec());
+        open.reverse();
+        while let Some(part) = open.pop() {
+            let nested = part
+                .and_then(|part| producer(graph, part, "Concat").filter(|_| readers.only(part).is_some()));
+            match nested.filter(|inner| is_along(inner)) {
+                Some(inner) => open.extend(inner.inputs.iter().rev().copied()),
+                None => inputs.push(part),
             }
         }
         while let Some((range, whole)) = whole_split(graph, &inputs, axis) {
