@@ -255,7 +255,26 @@ fn messages_are_lines_of_json_if_asked_for() {
     let told = lines(&format!("bad.onnx {json}"), 1);
     assert_eq!((&told[0]["severity"], &told[0]["code"]), (&"error".into(), &"E0009".into()));
     assert_eq!(told[0]["at"]["node"]["index"], 1);
+    let remedy = &told[1]["remedy"];
+    assert_eq!(remedy["options"]["outputs"].as_array().map(Vec::len), Some(1), "{told:?}");
+    let words: Vec<&str> =
+        remedy["words"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    room.expect(&format!("bad.onnx {}", words.join(" ")), 0, "loads in ncnn");
     assert_eq!(lines(&format!("none.onnx {json}"), 2)[0]["code"], "E0001");
+}
+
+#[test]
+fn names_that_do_not_exist_have_near_ones() {
+    let room = Room::new();
+    let model = fixture("simplify/concats_of_concats");
+    for (line, near) in [
+        (format!("{model} a.param --outputs G"), "near names are \"g\""),
+        (format!("{model} a.param --float32 C"), "near names are \"c\""),
+        (format!("{model} a.param --rename Y=out"), "near names are \"y\"; or make a value"),
+    ] {
+        room.expect(&line, 2, near);
+    }
+    assert!(room.names().is_empty());
 }
 
 #[test]

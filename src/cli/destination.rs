@@ -100,6 +100,10 @@ impl NetFiles {
         let folder = self.out.as_ref().filter(|out| is_folder(out) || !names_file(out));
         let param = self.param.as_ref().or(self.out.as_ref().filter(|_| folder.is_none()));
         match (param, &self.bin) {
+            (Some(param), Some(bin)) if names_param(bin) && !names_param(param) => {
+                let message = "the .param file comes first, and the .bin file after it";
+                Err(refused(bin, message).help("name both files: onnx2ncnn model.onnx out.param out.bin"))
+            }
             (Some(param), Some(bin)) => Ok((param.clone(), bin.clone())),
             _ if model == Path::new(STANDARD_INPUT) => {
                 Err(Error::usage("a model from standard input has no name for the results")
@@ -209,6 +213,7 @@ mod tests {
             (&["-"][..], "no name"),
             (&["-", "x.param"], "no name"),
             (&["m.onnx", "x"], "does not end in .param"),
+            (&["m.onnx", "x.bin", "x.param"], "comes first"),
             (&["m.onnx", "x", "x"], "would overwrite the .param file"),
             (&["m.onnx", "x", "folder/../x"], "would overwrite the .param file"),
             (&["m.onnx", "m.onnx", "x"], "would overwrite the model itself"),

@@ -1,5 +1,7 @@
 //! The end of a command: its exit code, and its summary or errors.
 
+use std::collections::BTreeMap;
+
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, ErrorKind};
 
@@ -41,7 +43,10 @@ pub(super) fn finish_command(
         Err(errors) => {
             match format {
                 MessageFormat::Json => {
-                    terminal::print(&refusal::to_json(&errors.report().diagnostics), report.color);
+                    let told = errors.report();
+                    let remedies = told.remedies.iter().map(|remedy| BTreeMap::from([("remedy", remedy)]));
+                    let lines = refusal::to_json(&told.diagnostics) + &refusal::to_json(remedies);
+                    terminal::print(&lines, report.color);
                 }
                 MessageFormat::Human => {
                     let next = line.map_or_else(Vec::new, |line| Next::after(&line, errors.remedies()));

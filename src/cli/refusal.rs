@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::fmt::Write as _;
 
 use onnx2ncnn::error::{Error, ErrorKind, NodeAt, Where};
-use onnx2ncnn::report::Diagnostic;
+use serde::Serialize;
 
 use super::next::Next;
 use super::terminal::{BAD, HELP, labelled, list, printable};
@@ -86,12 +86,12 @@ pub(super) fn describe<'a>(
     text
 }
 
-/// Returns diagnostics as lines of JSON.
-pub(super) fn to_json(diagnostics: &[Diagnostic]) -> String {
+/// Returns items, such as diagnostics, as lines of JSON.
+pub(super) fn to_json<T: Serialize>(items: impl IntoIterator<Item = T>) -> String {
     let mut lines = String::new();
-    for diagnostic in diagnostics {
+    for item in items {
         // The fields are numbers and text, so no error is known.
-        let _ = writeln!(lines, "{}", serde_json::to_string(diagnostic).unwrap_or_default());
+        let _ = writeln!(lines, "{}", serde_json::to_string(&item).unwrap_or_default());
     }
     lines
 }

@@ -7,6 +7,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 
 use super::{BlobId, Net};
 use crate::common::index::{Index, IndexSet};
+use crate::common::near::near_names;
 use crate::error::{Error, Result};
 
 /// The maximum length of a name in bytes.
@@ -162,7 +163,9 @@ impl Net {
             }
             let Some(blob) = blobs.get(from.as_str()) else {
                 let error = Error::usage(format!("the net has no blob \"{from}\" to rename"));
-                return Err(error.help("make a value of the model an output with --outputs"));
+                let near = near_names(from, blobs.keys().copied());
+                let way = "make a value of the model an output with --outputs";
+                return Err(error.help(near.map_or(way.to_owned(), |near| format!("{near}; or {way}"))));
             };
             if renamed.insert(*blob, to.clone()).is_some() {
                 return refused(format!("\"{from}\" is renamed twice"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::near::nearest;
+use crate::common::near::near_names;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 use crate::pass::infer::infer_and_fold;
@@ -169,11 +169,9 @@ fn no_value(graph: &Graph, name: &str) -> Error {
     let error = Error::usage(format!("the graph has no value \"{name}\""));
     let Some((_, node)) = graph.nodes().find(|(_, node)| node.name == *name) else {
         let names = graph.value_ids().map(|id| graph.value(id).name.as_str());
-        let near: Vec<String> = nearest(name, names).iter().map(|name| format!("\"{name}\"")).collect();
-        return if near.is_empty() {
-            error
-        } else {
-            error.help(format!("near names are {}", near.join(", ")))
+        return match near_names(name, names) {
+            Some(help) => error.help(help),
+            None => error,
         };
     };
     let outputs: Vec<String> =

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::index::Index;
+use crate::common::near::near_names;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, NodeId};
 use crate::ncnn::{Layer, Net, NetLayer};
@@ -37,9 +38,18 @@ impl<'a> KeptNodes<'a> {
         known.extend(graph.inputs.iter().filter_map(|id| kept.asked.get(graph.value(*id).name.as_str())));
         kept.find_in_bodies(graph, &mut known);
         match kept.asked_without(&known) {
-            Some(unknown) => Err(Error::usage(format!(
-                "no node, no result of a node and no input of the model has the name {unknown}"
-            ))),
+            Some(unknown) => {
+                let nodes = graph.nodes().map(|(_, node)| node.name.as_str());
+                let values = graph.value_ids().map(|id| graph.value(id).name.as_str());
+                let error = Error::usage(format!(
+                    "no node, no result of a node and no input of the model has the name {unknown}"
+                ));
+                let first = kept.asked.difference(&known).next();
+                Err(match first.and_then(|name| near_names(name, nodes.chain(values))) {
+                    Some(help) => error.help(help),
+                    None => error,
+                })
+            }
             None => Ok(kept),
         }
     }
