@@ -76,7 +76,10 @@ fn infer_grid_sample(call: &Call) -> Result<Vec<Fact>> {
 fn lower_grid_sample(lower: &Lower) -> Result<()> {
     lower.compute_in_float32();
     let layer = read_grid_sample(lower)?;
-    let rank = lower.shape(0)?.len();
+    let (rank, dtype) = (lower.shape(0)?.len(), lower.dtype(0)?);
+    if layer.sample_type != NEAREST && !dtype.is_float() {
+        unsupported!("interpolation of {dtype}: the output is rounded");
+    }
     if !(4..=5).contains(&rank) || (rank == 5 && layer.sample_type == CUBIC) {
         unsupported!("this mode over {} spatial axes", rank - 2);
     }
