@@ -3,12 +3,34 @@
 use std::collections::BTreeMap;
 
 use super::part::{Parts, is_text};
-use crate::graph::{Fact, ValueId};
+use crate::common::index::IndexSet;
+use crate::graph::{Fact, Graph, ValueId};
 use crate::op::{self, Access, Call};
 use crate::tensor::Dim;
 
 /// The most nodes between a value and the weights from which its shape follows.
 const MAX_DEPTH: usize = 8;
+
+fn is_inferred(inferred: &Graph, id: ValueId) -> bool {
+    let value = inferred.value(id);
+    value.dtype.is_some() && value.shape.is_some()
+}
+
+/// Returns the values whose shape is unknown although all operators are known, and none computes it from
+/// text: such operators may give other shapes than their readers tell.
+pub(super) fn misleading(graph: &Graph, inferred: &Graph) -> IndexSet<ValueId> {
+    let mut found = IndexSet::default();
+    for (_, node) in graph.nodes() {
+        let is_misleading = match node.reads().all(|value| is_inferred(inferred, value)) {
+            true => op::find(node).is_some() && !node.reads().any(|value| is_text(inferred, value)),
+            false => node.reads().any(|value| found.contains(value)),
+        };
+        if is_misleading {
+            found.extend(node.outputs.iter().flatten().copied().filter(|id| !is_inferred(inferred, *id)));
+        }
+    }
+    found
+}
 
 impl Parts {
     /// Returns whether the type and the shape of a value are known, or follow from its readers.
@@ -17,25 +39,13 @@ impl Parts {
     }
 
     fn is_inferred(&self, id: ValueId) -> bool {
-        let value = self.inferred.value(id);
-        value.dtype.is_some() && value.shape.is_some()
-    }
-
-    /// Returns whether the shape of a value is unknown because operators are, or because it is computed from
-    /// text. Other operators may give other shapes than their readers tell.
-    fn is_of_unknown_operators(&self, id: ValueId) -> bool {
-        let producers = self.before(&[id], |value| self.is_inferred(value));
-        producers.iter().all(|id| {
-            let Some(node) = self.graph.node(id) else { return true };
-            let is_root = node.reads().all(|value| self.is_inferred(value));
-            !is_root || op::find(node).is_none() || node.reads().any(|value| is_text(&self.inferred, value))
-        })
+        is_inferred(&self.inferred, id)
     }
 
     /// Returns the type and the shape that a value is expected to have: by its readers, or as another result
     /// of an operator that is not known, which gives ids and their mask alike.
     fn expected(&self, id: ValueId) -> Option<Fact> {
-        if !self.is_of_unknown_operators(id) {
+        if self.misleading.contains(id) {
             return None;
         }
         let siblings = || {

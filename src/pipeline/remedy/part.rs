@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use super::expected::misleading;
 use super::outline::{self, Names};
 use super::weight::{is_folded, weights};
 use crate::common::index::{IndexMap, IndexSet};
@@ -48,6 +49,8 @@ pub(super) struct Parts {
     pub computed_sizes: Names,
     /// The nodes that cannot be converted.
     pub failed: BTreeSet<NodeId>,
+    /// Values of unknown shapes that their readers do not tell.
+    pub misleading: IndexSet<ValueId>,
     /// Values that cannot be inputs or outputs of a net.
     unfit: BTreeSet<ValueId>,
     by_index: BTreeMap<usize, Vec<NodeId>>,
@@ -99,6 +102,7 @@ impl Parts {
             graph.nodes().filter(|(_, node)| is_of_text(node)).map(|(id, _)| id).collect();
         let (unfit, counted) = (BTreeSet::new(), IndexSet::default());
         Parts {
+            misleading: misleading(&graph, &inferred),
             graph,
             inferred,
             computed_sizes,
