@@ -11,6 +11,9 @@ use super::terminal::printable;
 /// The maximum number of commands.
 const MAX_COMMANDS: usize = 3;
 
+/// The maximum number of inputs that are named.
+const MAX_INPUTS: usize = 3;
+
 /// The command line of a conversion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
@@ -36,11 +39,13 @@ impl Next {
     pub fn after(line: &Line, remedies: &[Remedy]) -> Vec<Next> {
         let next = remedies.iter().filter_map(|remedy| {
             let command = line.with(remedy)?;
-            let set = remedy.set.iter().map(|(input, _)| (input, "is a constant: give your value"));
-            let shapes = remedy.input_shapes.iter();
-            let sized = shapes.map(|(input, _)| (input, "has these sizes alone: give yours"));
-            let examples = set.chain(sized).map(|(input, words)| format!("\"{}\" {words}", printable(input)));
-            let effects = remedy.flags.iter().filter_map(|name| effect(name)).chain(examples).collect();
+            let set = remedy.set.iter().map(|(input, _)| input.as_str());
+            let set = said_of(set.collect(), ["is a constant", "are constants"], "give your value");
+            let sized = remedy.input_shapes.iter().map(|(input, _)| input.as_str());
+            let verbs = ["has these sizes alone", "have these sizes alone"];
+            let sized = said_of(sized.collect(), verbs, "give yours");
+            let flags = remedy.flags.iter().filter_map(|name| effect(name));
+            let effects = flags.chain(set).chain(sized).collect();
             Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty(), effects })
         });
         next.take(MAX_COMMANDS).collect()
@@ -72,6 +77,17 @@ impl Line<'_> {
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect::<Option<_>>()?;
         Some(format!("{} {}", env!("CARGO_PKG_NAME"), words.join(" ")))
     }
+}
+
+/// Returns what is said of one input or of several, of which the first are named.
+fn said_of(inputs: Vec<&str>, [one, several]: [&str; 2], wish: &str) -> Option<String> {
+    let named = inputs.iter().take(MAX_INPUTS).map(|input| format!("\"{}\"", printable(input)));
+    let mut names = named.collect::<Vec<_>>().join(", ");
+    if let Some(more) = inputs.len().checked_sub(MAX_INPUTS).filter(|more| *more > 0) {
+        names += &format!(" and {more} more");
+    }
+    let verb = if inputs.len() == 1 { one } else { several };
+    (!inputs.is_empty()).then(|| format!("{names} {verb}: {wish}"))
 }
 
 /// Returns an option without a value, and the sentence of the help about it.
@@ -116,4 +132,19 @@ fn quoted(word: &str) -> Option<String> {
 pub(super) fn is_harmless(name: &str) -> bool {
     let harmless = |c: char| c == '\'' || (!"\"$`\\!%,".contains(c) && c.escape_debug().count() == 1);
     !name.starts_with('-') && name.chars().all(harmless)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_inputs_are_named() {
+        let said = |inputs: &[&str]| said_of(inputs.to_vec(), ["is so", "are so"], "give yours");
+        assert_eq!(said(&[]), None);
+        assert_eq!(said(&["x"]).unwrap(), "\"x\" is so: give yours");
+        assert_eq!(said(&["x", "y"]).unwrap(), "\"x\", \"y\" are so: give yours");
+        let many = ["a", "b", "c", "d", "e"];
+        assert_eq!(said(&many).unwrap(), "\"a\", \"b\", \"c\" and 2 more are so: give yours");
+    }
 }

@@ -17,8 +17,10 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
     let mut requested = BTreeMap::new();
     let mut symbols: BTreeMap<String, Dim> = BTreeMap::new();
     let mut contradicts = false;
+    let by_name: BTreeMap<String, ValueId> =
+        graph.inputs.iter().rev().map(|id| (graph.value(*id).name.clone(), *id)).collect();
     for (name, shape) in shapes {
-        let id = find_input(graph, name)?;
+        let id = by_name.get(name).map_or_else(|| find_input(graph, name), |id| Ok(*id))?;
         let value = graph.value(id);
         for (old, new) in value.shape.iter().flatten().zip(shape) {
             contradicts |= match old.known() {

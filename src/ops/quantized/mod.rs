@@ -33,9 +33,17 @@ const QUANTIZE: Row = Row::new("QuantizeLinear", Access::Any, infer_quantize)
     .limits("a second rounding, of values not computed in integers");
 const DEQUANTIZE: Row = Row::new("DequantizeLinear", Access::Any, infer_dequantize)
     .formula(expand_dequantize)
+    .range(range_dequantize)
     .exact()
     .lowers_to("(x - zero point) * scale")
     .limits("blocks along an axis of free size");
+
+/// The differences to the zero point times the scale.
+fn range_dequantize(call: &Call, inputs: &[Range]) -> Range {
+    let [levels, scale, others @ ..] = inputs else { return Range::ANY };
+    let zero = others.first().filter(|_| call.has_input(2));
+    zero.map_or(*levels, |zero| levels.plus(zero.negated())).times(*scale)
+}
 
 const OPS: &[Row] = &[
     QUANTIZE,
