@@ -46,7 +46,13 @@ fn border(call: &Call) -> Result<Border<Array>> {
     Ok(match call.string("mode")? {
         "constant" if call.since() < 11 => Border::Constant(number(call, call.float("value")?)?),
         "constant" if !call.has_input(2) => Border::Constant(number(call, 0.0)?),
-        "constant" => Border::Constant(call.array(2)?.reshape(&[])?),
+        "constant" => {
+            let value = call.array(2)?;
+            if value.len() != 1 {
+                invalid!("constant_value has {} elements", value.len());
+            }
+            Border::Constant(value.reshape(&[])?)
+        }
         "edge" => Border::Edge,
         "reflect" => Border::Reflect,
         // New in version 19; torch writes it in older ones too, and onnxruntime accepts it there.

@@ -240,8 +240,12 @@ pub(super) fn lp_pool(call: &Call) -> Result<Vec<Array>> {
 }
 
 /// Returns a column for each window: its elements in each channel.
-fn columns(channels: ArrayView2<f64>, places: &[Vec<Option<usize>>], fill: f64) -> Result<Array2<f64>> {
-    let taps = places.first().map_or(0, Vec::len);
+fn columns(
+    channels: ArrayView2<f64>,
+    places: &[Vec<Option<usize>>],
+    taps: usize,
+    fill: f64,
+) -> Result<Array2<f64>> {
     let mut list = Vec::new();
     for channel in channels.rows() {
         for tap in 0..taps {
@@ -281,7 +285,7 @@ pub(super) fn convolved(call: &Call, x: ArrayD<f64>, w: ArrayD<f64>, fill: f64) 
     let (channels, w) = (rows(x, batch * groups * group)?, rows(w, outputs)?);
     let mut list = Vec::new();
     for (index, channels) in channels.axis_chunks_iter(Axis(0), group.max(1)).enumerate() {
-        let columns = columns(channels, &places, fill)?;
+        let columns = columns(channels, &places, w.ncols() / group.max(1), fill)?;
         let of_group = outputs / groups;
         let kernels = w.slice(ndarray::s![index % groups * of_group..(index % groups + 1) * of_group, ..]);
         list.extend(kernels.dot(&columns));
@@ -375,4 +379,20 @@ pub(super) fn columns_to_image(call: &Call) -> Result<Vec<Array>> {
     let planes = scattered(x.view(), &windows.places(), size);
     let shape = [batch, channels].into_iter().chain(sizes).collect();
     Ok(vec![typed(call, shaped(shape, planes.into_iter().collect())?)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_windows_have_columns_of_all_taps() {
+        let channels = Array2::zeros((2, 5));
+        assert_eq!(columns(channels.view(), &[], 8, 0.0).unwrap().dim(), (16, 0));
+        let one = [vec![Some(1), None]];
+        assert_eq!(
+            columns(channels.view(), &one, 2, 7.0).unwrap(),
+            ndarray::arr2(&[[0.0], [7.0], [0.0], [7.0]])
+        );
+    }
 }
