@@ -12,7 +12,7 @@ use super::noise::{overflows, rounds};
 use super::proof::{State, WindowProof};
 use super::reduce::Example;
 use super::tolerance::Stored;
-use super::{Passed, Run, Values, all_floats, as_mat};
+use super::{Assumed, Passed, Run, Values, all_floats, as_mat};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::Trait;
@@ -261,6 +261,15 @@ impl Window {
         drawn.collect()
     }
 
+    /// Returns whether given integers are beyond those that the net is assumed to have.
+    fn is_inexact(&self, run: &Run, given: &[Arc<Array>]) -> bool {
+        let (graph, exact) = (&run.subject.model.graph, Range::EXACT_INTEGERS);
+        let is_assumed =
+            |given: &Given| run.subject.assumed.get(&graph.value(given.value).name) == Some(&Assumed::Exact);
+        let mut pairs = self.given.iter().zip(given).filter(|(given, _)| is_assumed(given));
+        pairs.any(|(_, array)| !array.all_numbers(|x| (exact.least..=exact.most).contains(&x)))
+    }
+
     /// Returns whether all layers and nodes only move elements.
     fn moves(&self, run: &Run) -> bool {
         let graph = &run.subject.model.graph;
@@ -335,7 +344,8 @@ impl Window {
         if got.shape() != value.shape() {
             return Ok(outcome);
         }
-        if overflows(&got, expected.dtype(), run.subject.assumed.get(&self.name).copied()) {
+        let is_beyond = overflows(&got, expected.dtype(), run.subject.assumed.get(&self.name).copied());
+        if is_beyond || self.is_inexact(run, given) {
             unsupported!("numbers beyond the range of {}", expected.dtype());
         }
         match &self.nodes {
