@@ -3,6 +3,7 @@
 
 mod normalization;
 mod program;
+mod quantized;
 mod recurrent;
 mod sampling;
 mod source;
@@ -21,13 +22,14 @@ pub(super) type Evaluation = fn(&Call) -> Result<Vec<Array>>;
 
 /// Returns the evaluation of a node whose function the engine approximates; `None` for other operators.
 pub(super) fn evaluation(node: &Node) -> Option<Evaluation> {
-    let list: [(&str, Evaluation); 8] = [
+    let list: [(&str, Evaluation); 9] = [
         ("Softmax", |call| normalization::softmax(call, |x, sum| x / sum)),
         ("LogSoftmax", |call| normalization::softmax(call, |x, sum| libm::log(x / sum))),
         ("LRN", normalization::local_response),
         ("LayerNormalization", normalization::layer_normalization),
         ("GroupNormalization", normalization::group_normalization),
         ("BatchNormalization", normalization::training),
+        ("DynamicQuantizeLinear", quantized::dynamic_quantize),
         ("GRU", |call| recurrent::recurrent(call, recurrent::gru)),
         ("RNN", |call| recurrent::recurrent(call, recurrent::rnn)),
     ];
