@@ -2,9 +2,9 @@
 
 usage: scaling.py [--convert 'onnx2ncnn {model} {param} {bin}'] [--match RE] [--out benches/scaling.md]
 
-Each kind of graph is converted at three sizes, each four times the one before; the exponent is that of the last two, without the
-time of a graph of one step. Times are those of the processor. A refusal counts as a conversion: it must not take longer. Chains begin anew at the input after some
-steps, since the runtime bears no longer paths.
+Each kind of graph is converted at three sizes, each four times the one before. The last two give the exponent, after the time of a
+graph of one step is subtracted. The times are processor times. A refusal counts as a conversion: it must not take longer. A chain
+begins anew at the input after some steps, because the runtime limits the length of a path.
 """
 import argparse, math, os, re, subprocess, sys, tempfile
 
@@ -18,9 +18,8 @@ STEPS = 1000
 MOST = 1.15
 
 IMAGE, ROWS, FREE = "float[1,8,6,6]", "float[1,6,16]", "float[1,S,16]"
-KERNEL = {"w": (8, 8, 3, 3), "d": (8, 1, 3, 3), "b": (8,), "s": (16,), "m": (16, 16), "t": (1,)}
 
-"""Steps from x to y; `i` is the number of the step, and c, k and n are constants of it."""
+"""Steps from x to y; c is a constant of the step."""
 CHAINS = {
     "relu": (IMAGE, "y = Relu(x)"),
     "convolution": (IMAGE, "y = Conv<pads=[1,1,1,1]>(x, w, b)"),
@@ -65,35 +64,35 @@ CHAINS = {
     "branch": (ROWS, "y = If<then_branch = g () => (float[1,6,16] z) { z = Relu(x) }, else_branch = h () => (float[1,6,16] z) { z = Neg(x) }>(yes)"),
 }
 
+WEIGHTS = {"w": (8, 8, 3, 3), "d": (8, 1, 3, 3), "b": 8, "s": 16, "m": (16, 16), "t": 1, "p": (8, 8, 1, 1), "lw": (1, 64, 16), "lr": (1, 64, 16)}
 ARRAYS = {
-    "one8": np.ones(8), "pads": [0, 0, 1, 1, 0, 0, 1, 1], "p": np.full((8, 8, 1, 1), 0.1), "twice": np.float32([1, 1, 2, 2]), "zero": [0], "one": [1], "two": [2], "four": [4],
+    **{name: np.full(shape, 0.1) for name, shape in WEIGHTS.items()},
+    "one8": np.ones(8), "pads": [0, 0, 1, 1, 0, 0, 1, 1], "twice": np.float32([1, 1, 2, 2]), "zero": [0], "one": [1], "two": [2], "four": [4],
     "channels": [8], "sixteen": [16], "grouped": [1, 2, 4, 6, 6], "whole": [1, 8, 6, 6], "low": np.float32(-1), "high": np.float32(1), "low1": np.float32(0.1), "axes": [2, 3],
     "last": [-1], "root": np.float32(2**0.5), "onef": np.float32(1), "half": np.float32(0.5), "heads": [1, 6, 2, 8], "rows": [1, 6, 16], "rows2": [1, 12, 8], "heads0": [0, 0, 2, 8],
-    "rows0": [0, 0, 16], "index": np.int64(1), "yes": np.bool_(True), "zero8": np.int8(0), "lw": np.full((1, 64, 16), 0.1), "lr": np.full((1, 64, 16), 0.1),
+    "rows0": [0, 0, 16], "index": np.int64(1), "yes": np.bool_(True), "zero8": np.int8(0),
 }
 
 
 def constant(name, value):
     array = np.asarray(value)
-    kept = array.dtype in (np.bool_, np.int8) or (array.dtype == np.int64)
+    kept = array.dtype in (np.bool_, np.int8, np.int64)
     return numpy_helper.from_array(array if kept else array.astype(np.float32), name)
 
 
 def model(inputs, body, outputs, constants=()):
     used = set(re.findall(r"\w+", body))
-    arrays = {**ARRAYS, **{name: np.full(shape, 0.1) for name, shape in KERNEL.items()}}
     text = f'<ir_version: 8, opset_import: ["" : 18, "own" : 1]> g ({inputs}) => ({outputs}) {{ {body} }}'
     if "own.F" in body:
         text += ' <domain: "own", opset_import: ["" : 18]> F (x) => (y) { a = Relu(x) y = Neg(a) }'
     made = parser.parse_model(text)
-    made.graph.initializer.extend(constant(name, value) for name, value in arrays.items() if name in used)
+    made.graph.initializer.extend(constant(name, value) for name, value in ARRAYS.items() if name in used)
     made.graph.initializer.extend(constants)
     return made
 
 
 def chain(shape, step):
     """Steps after each other, each with names of its own."""
-    values = set(re.findall(r"(\w+)(?=[\w, ]*= )", step)) & set("abcdefghijlmnopqruvyz")
     outputs = {name.strip() for names in re.findall(r"([\w, ]+?) = \w+(?:\.\w+)?[<(]", step) for name in names.split(",")}
 
     def make(count):
@@ -116,12 +115,16 @@ def listed(count, text):
     return " ".join(text.format(i=i, j=i + 1) for i in range(count))
 
 
+def names(count):
+    return ", ".join(f"v{i}" for i in range(count))
+
+
 def fan_out(count):
-    return model(f"{IMAGE} x", listed(count, "v{i} = LeakyRelu<alpha={i}.5>(x)") + f" y = Sum({', '.join(f'v{i}' for i in range(count))})", f"{IMAGE} y")
+    return model(f"{IMAGE} x", listed(count, "v{i} = LeakyRelu<alpha={i}.5>(x)") + f" y = Sum({names(count)})", f"{IMAGE} y")
 
 
 def identical(count):
-    return model(f"{IMAGE} x", listed(count, "v{i} = Relu(x)") + f" y = Sum({', '.join(f'v{i}' for i in range(count))})", f"{IMAGE} y")
+    return model(f"{IMAGE} x", listed(count, "v{i} = Relu(x)") + f" y = Sum({names(count)})", f"{IMAGE} y")
 
 
 def many_outputs(count):
@@ -129,16 +132,15 @@ def many_outputs(count):
 
 
 def many_inputs(count):
-    return model(", ".join(f"{IMAGE} v{i}" for i in range(count)), f"y = Sum({', '.join(f'v{i}' for i in range(count))})", f"{IMAGE} y")
+    return model(", ".join(f"{IMAGE} v{i}" for i in range(count)), f"y = Sum({names(count)})", f"{IMAGE} y")
 
 
 def many_symbols(count):
-    names = [f"v{i}" for i in range(count)]
-    return model(", ".join(f"float[1,S{i},4] v{i}" for i in range(count)), f"a = Concat<axis=1>({', '.join(names)}) y = Relu(a)", "float[1,T,4] y")
+    return model(", ".join(f"float[1,S{i},4] v{i}" for i in range(count)), f"a = Concat<axis=1>({names(count)}) y = Relu(a)", "float[1,T,4] y")
 
 
 def wide_concat(count):
-    return model(f"{IMAGE} x", listed(count, "v{i} = LeakyRelu<alpha={i}.5>(x)") + f" y = Concat<axis=1>({', '.join(f'v{i}' for i in range(count))})", "float[1,C,6,6] y")
+    return model(f"{IMAGE} x", listed(count, "v{i} = LeakyRelu<alpha={i}.5>(x)") + f" y = Concat<axis=1>({names(count)})", "float[1,C,6,6] y")
 
 
 def concats(count):
@@ -156,7 +158,7 @@ def tree(count):
 
 
 def slices(count):
-    return model("float[1,20000,4] x", listed(count, "v{i} = Slice(x, k{i}, k{j}, one)") + f" y = Sum({', '.join(f'v{i}' for i in range(count))})", "float[1,A,4] y",
+    return model("float[1,20000,4] x", listed(count, "v{i} = Slice(x, k{i}, k{j}, one)") + f" y = Sum({names(count)})", "float[1,A,4] y",
                  [constant(f"k{i}", [i]) for i in range(count + 1)])
 
 
@@ -179,7 +181,7 @@ def loop(count):
 
 def nested_functions(count):
     """Functions that call each other, 16 deep, and the last one is called by each."""
-    text = f'<ir_version: 8, opset_import: ["" : 18, "own" : 1]> g ({ROWS} x) => ({ROWS} y) {{ {" ".join(f"v{i} = own.F15(x)" for i in range(count))} y = Sum({", ".join(f"v{i}" for i in range(count))}) }}'
+    text = f'<ir_version: 8, opset_import: ["" : 18, "own" : 1]> g ({ROWS} x) => ({ROWS} y) {{ {" ".join(f"v{i} = own.F15(x)" for i in range(count))} y = Sum({names(count)}) }}'
     for depth in range(16):
         call = "y = Relu(x)" if depth == 0 else f"a = own.F{depth - 1}(x) y = Neg(a)"
         text += f' <domain: "own", opset_import: ["" : 18, "own" : 1]> F{depth} (x) => (y) {{ {call} }}'
@@ -199,7 +201,7 @@ def after_invalid(count):
 
 
 def unknown(count):
-    return model(f"{IMAGE} x", listed(count, "v{i} = own.G(x)") + f" y = Sum({', '.join(f'v{i}' for i in range(count))})", f"{IMAGE} y")
+    return model(f"{IMAGE} x", listed(count, "v{i} = own.G(x)") + f" y = Sum({names(count)})", f"{IMAGE} y")
 
 
 GRAPHS = {

@@ -181,6 +181,15 @@ impl Error {
         self
     }
 
+    /// Adds advice for the user, if there is any.
+    #[must_use]
+    pub(crate) fn help_if_any(self, help: Option<String>) -> Self {
+        match help {
+            Some(help) => self.help(help),
+            None => self,
+        }
+    }
+
     /// Adds the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {

@@ -79,7 +79,7 @@ impl Line<'_> {
     }
 }
 
-/// Returns what is said of one input or of several, of which the first are named.
+/// Returns a sentence about one or several inputs. It names the first ones and counts the others.
 fn said_of(inputs: Vec<&str>, [one, several]: [&str; 2], wish: &str) -> Option<String> {
     let named = inputs.iter().take(MAX_INPUTS).map(|input| format!("\"{}\"", printable(input)));
     let mut names = named.collect::<Vec<_>>().join(", ");

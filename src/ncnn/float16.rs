@@ -44,8 +44,9 @@ impl Loss {
         Loss { largest: 0.0, lossy: false, whole: true }
     }
 
-    /// Adds elements and what they become. Of most weights the first elements change and are no integers, so
-    /// all elements are read for the largest alone, in a loop over integers that is vectorized.
+    /// Adds elements and their values in float16. In most weights one of the first elements changes, and one
+    /// is not an integer. So only the search for the largest reads all elements, as integers: the compiler
+    /// vectorizes it.
     fn add(&mut self, elements: &[f32], converted: &[f16]) {
         let mut pairs = elements.iter().zip(converted);
         self.lossy = self.lossy || pairs.any(|(element, value)| value.to_f32() != *element);

@@ -29,6 +29,11 @@ impl Net {
         !self.careful && self.has_rough_transform(layer) && self.sums_in_float16(layer)
     }
 
+    /// Returns the size of the outermost axis of the first bottom of a layer. `None` if it is free.
+    pub(super) fn channels(&self, layer: &NetLayer) -> Option<i64> {
+        self.blob(*layer.bottoms.first()?).shape.first()?.known()
+    }
+
     fn sums_in_float16(&self, layer: &NetLayer) -> bool {
         let mask = self.precision_mask(layer) | self.fault_mask(layer);
         mask & FLOAT16_ARITHMETIC == 0 && !layer.layer.is_int8() && layer.layer.block_weight().is_none()
@@ -48,7 +53,7 @@ impl Net {
     /// Returns whether a convolution has the windows and channels for which the runtime has this transform.
     pub(super) fn may_be_transformed(&self, layer: &NetLayer) -> bool {
         let Some((windows, group, outputs)) = layer.layer.facts().convolves() else { return false };
-        let channels = layer.bottoms.first().and_then(|bottom| self.blob(*bottom).shape.first()?.known());
+        let channels = self.channels(layer);
         let (outputs, group) = (i64::from(outputs) / i64::from(group), i64::from(group));
         let (least, most) = ROUGH;
         // A number of channels that is known only at run time may be any.

@@ -169,10 +169,7 @@ fn no_value(graph: &Graph, name: &str) -> Error {
     let error = Error::usage(format!("the graph has no value \"{name}\""));
     let Some((_, node)) = graph.nodes().find(|(_, node)| node.name == *name) else {
         let names = graph.value_ids().map(|id| graph.value(id).name.as_str());
-        return match near_names(name, names) {
-            Some(help) => error.help(help),
-            None => error,
-        };
+        return error.help_if_any(near_names(name, names));
     };
     let outputs: Vec<String> =
         node.outputs.iter().flatten().map(|id| format!("\"{}\"", graph.value(*id).name)).collect();

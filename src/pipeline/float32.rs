@@ -45,10 +45,7 @@ impl<'a> KeptNodes<'a> {
                     "no node, no result of a node and no input of the model has the name {unknown}"
                 ));
                 let first = kept.asked.difference(&known).next();
-                Err(match first.and_then(|name| near_names(name, nodes.chain(values))) {
-                    Some(help) => error.help(help),
-                    None => error,
-                })
+                Err(error.help_if_any(first.and_then(|name| near_names(name, nodes.chain(values)))))
             }
             None => Ok(kept),
         }

@@ -1,4 +1,4 @@
-//! Channels beside those of the model, for which the runtime has packed code.
+//! Channels of zeros between convolutions, so that the runtime uses its packed code.
 
 use ndarray::ArrayD;
 
@@ -14,13 +14,13 @@ const PACK: i32 = 8;
 /// Channels are packed in multiples of this number in float32.
 const SMALL_PACK: i32 = 4;
 
-/// The divisors of the number of channels that give the most channels to add: to those that are not packed,
-/// where they pass no window, and to those that are packed in float32.
-const MOST_UNPACKED: i32 = 3;
-/// See [`MOST_UNPACKED`].
-const MOST_WITHOUT_WINDOW: i32 = 8;
-/// See [`MOST_UNPACKED`].
-const MOST_PACKED: i32 = 16;
+/// At most one channel is added for this number of channels, which pass a depthwise convolution and are not
+/// packed.
+const UNPACKED: i32 = 3;
+/// The same without a depthwise convolution.
+const WITHOUT_DEPTHWISE: i32 = 8;
+/// The same for channels that are packed in float32.
+const PACKED: i32 = 16;
 
 /// Pads the channels between two convolutions to a multiple of [`PACK`], with weights of zero. Between them
 /// may lie functions and depthwise convolutions, which gain most.
@@ -69,13 +69,13 @@ fn path_from(net: &Net, wiring: &Wiring, first: usize) -> Option<Path> {
         let layer = net.layers.get(at)?;
         if let Some(end) = constant_convolution(layer) {
             has_window |= end.kernel_w > 1 || end.kernel_h > 1;
-            let most = match (from % SMALL_PACK == 0, has_depthwise, has_window) {
-                (true, true, _) => MOST_PACKED,
-                (false, true, _) => MOST_UNPACKED,
-                (false, false, true) => MOST_WITHOUT_WINDOW,
+            let least = match (from % SMALL_PACK == 0, has_depthwise, has_window) {
+                (true, true, _) => PACKED,
+                (false, true, _) => UNPACKED,
+                (false, false, true) => WITHOUT_DEPTHWISE,
                 _ => return None,
             };
-            return (added <= from / most).then_some(path);
+            return (added <= from / least).then_some(path);
         }
         match &layer.layer {
             Layer::ConvolutionDepthWise(depthwise) => {

@@ -39,8 +39,7 @@ pub(super) fn transpose_few_outputs(net: &mut Net, _: &Wiring) -> Result<bool> {
     for index in 0..net.layers.len() {
         let Some(layer) = net.layers.get(index) else { continue };
         let Layer::Convolution(convolution) = &layer.layer else { continue };
-        let channels = layer.bottoms.first().and_then(|bottom| net.blob(*bottom).shape.first()?.known());
-        let has_many = channels.is_some_and(|channels| channels > FEW_CHANNELS);
+        let has_many = net.channels(layer).is_some_and(|channels| channels > FEW_CHANNELS);
         let Some(transposed) = transposed(convolution).filter(|_| has_many && !layer.layer.is_int8()) else {
             continue;
         };
@@ -145,8 +144,7 @@ pub(super) fn split_depthwise(net: &mut Net, _: &Wiring) -> Result<bool> {
 /// time as several.
 fn outputs_of_channel(net: &Net, layer: &NetLayer, from: &ConvolutionDepthWise) -> Option<(usize, Tensor)> {
     let weight = from.weight_data.clone().filter(|_| !layer.layer.is_int8())?;
-    let [bottom] = layer.bottoms.as_slice() else { return None };
-    let is_depthwise = net.blob(*bottom).shape.first()?.is(from.group.into());
+    let is_depthwise = net.channels(layer)? == i64::from(from.group);
     let mut times = OUTPUTS_OF_CHANNEL.into_iter();
     let times = times.find(|times| from.group.checked_mul(*times) == Some(from.num_output))?;
     is_depthwise.then_some((usize::try_from(times).ok()?, weight))

@@ -75,7 +75,7 @@ const MAX_REPEATED_WEIGHTS: usize = 1 << 22;
 /// (`benches/layers.md`).
 const MANY_CHANNELS: u64 = 24 * 24;
 
-/// The same for a result of few positions, of which the Reshapes take a larger part.
+/// The same for a result of few positions, where the Reshapes take a larger part of the time.
 const MANY_CHANNELS_OF_FEW: u64 = 1 << 11;
 /// See [`MANY_CHANNELS_OF_FEW`].
 const FEW_POSITIONS: i64 = 64;
