@@ -8,6 +8,7 @@ use crate::lower::Lower;
 use crate::lower::common_form::{express_all, merged_form};
 use crate::lower::form::{extended, interface_form};
 use crate::lower::formula::{Formula, Operand};
+use crate::ncnn::layer::MatMul;
 use crate::ncnn::{BlobId, BlobIds, Layer};
 use crate::tensor::{Dim, Shape, Tensor, broadcast_shapes, display_shape};
 
@@ -145,6 +146,25 @@ impl<'l> Nd<'l> {
     pub fn linear(self, axis: usize, matrix: &Tensor) -> Nd<'l> {
         let rows = matrix.shape().first().copied().unwrap_or(0);
         self.along(axis, rows, |lower, x, blob_axis, _| lower.linear(x, blob_axis, matrix))
+    }
+
+    /// Returns a linear map of an axis as [`Nd::linear`], by a matrix computed at run time, whose shape is
+    /// `[rows, size of the axis]`.
+    pub fn product(self, axis: usize, matrix: Nd<'l>) -> Nd<'l> {
+        let (shape, size, rows) = (self.shape(), self.size(axis), matrix.size(0));
+        let [outer, inner] = Dim::around(&shape, axis);
+        let mut top = shape.to_vec();
+        top.put(axis, rows.clone());
+        let product = if inner.is(1) {
+            let x = self.reshape([outer.clone(), size]);
+            self.lower.layer(MatMul { transB: 1 }, &[x, matrix], [outer, rows])
+        } else if outer.is(1) {
+            self.lower.layer(MatMul::default(), &[matrix, self.reshape([size, inner.clone()])], [rows, inner])
+        } else {
+            let x = self.reshape([outer.clone(), size, inner.clone()]);
+            self.lower.layer(MatMul::default(), &[matrix, x], [outer, rows, inner])
+        };
+        product.reshape(top)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Rows, batch_dims, element_rows, tuple_rows};
 use crate::lower::{AssumedFact, Gathered};
-use crate::ncnn::layer::{Embed, InnerProduct, MatMul};
+use crate::ncnn::layer::{Embed, InnerProduct};
 use crate::ops::prelude::*;
 use crate::ops::shape::size::data_sizes;
 use crate::pass::progression::Progression;
@@ -113,18 +113,8 @@ fn select<'l>(lower: &'l Lower, axis: usize) -> Result<Nd<'l>> {
     let Some(known) = size.known() else { unsupported!("the gathered axis has the free size {size}") };
     let infinite = lower.may_be_infinite(0)?;
     let matrix = from_front(lower, lower.input(1), 1, &size).one_hot(known);
-    let (count, [outer, inner]) = (matrix.size(0), Dim::around(&data.shape(), axis));
-    let of = |data: Nd<'l>| if infinite { data.bounded_half() } else { data };
-    let picked = if inner.is(1) {
-        let rows = of(data.reshape([outer.clone(), size]).isolated());
-        lower.layer(MatMul { transB: 1 }, &[rows, matrix], [outer, count])
-    } else if outer.is(1) {
-        let rows = of(data.reshape([size, inner.clone()]).isolated());
-        lower.layer(MatMul::default(), &[matrix, rows], [count, inner])
-    } else {
-        let rows = of(data.reshape([outer.clone(), size, inner.clone()]).isolated());
-        lower.layer(MatMul::default(), &[matrix, rows], [outer, count, inner])
-    };
+    let data = if infinite { data.bounded_half() } else { data };
+    let picked = data.product(axis, matrix);
     Ok(if infinite { picked * 2.0 } else { picked })
 }
 

@@ -53,6 +53,21 @@ impl AxisMap {
         (self.rows.len() == output).then_some(AxisMap { input: size, ..self })
     }
 
+    /// Returns the map as bands of about equally many rows: the first element that a band reads, and the map
+    /// from the elements from there on.
+    pub fn bands(&self, count: usize) -> Vec<(usize, AxisMap)> {
+        let height = self.rows.len().div_ceil(count.max(1)).max(1);
+        let bands = self.rows.chunks(height).zip(self.outside.chunks(height));
+        let band = |(rows, outside): (&[Row], &[bool])| {
+            let read = || rows.iter().flatten().map(|(index, _)| *index);
+            let (start, end) = (read().min().unwrap_or(0), read().max().unwrap_or(0) + 1);
+            let moved = |row: &Row| row.iter().map(|(index, weight)| (index - start, *weight)).collect();
+            let rows = rows.iter().map(moved).collect();
+            (start, AxisMap { input: end - start, rows, outside: outside.to_vec() })
+        };
+        bands.map(band).collect()
+    }
+
     /// Returns the input element of each output element, if each is a copy.
     pub fn copied_elements(&self) -> Option<Vec<i64>> {
         let element = |row: &Row| match row.as_slice() {

@@ -6,6 +6,7 @@ use super::axis::{INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::blocks::{Blocks, Lengthened};
 use super::node::{AxisResize, Filter, Mode, Resize, Transform};
 use super::plane::{interpolate, is_long, is_plane, refuse};
+use super::product::{computes_weights, multiply_free};
 use super::ratio::Ratio;
 use super::shrink::shrink;
 use crate::ops::prelude::*;
@@ -130,7 +131,11 @@ fn resize_axes<'l>(lower: &'l Lower, resize: &Resize, x: Nd<'l>, axes: &[AxisRes
         }
     }
     match axes {
-        [axis] => Blocks::of(lower, resize, axis)?.ok_or_else(refuse)?.resize(lower, x, axis),
+        [axis] => match Blocks::of(lower, resize, axis)? {
+            Some(blocks) => blocks.resize(lower, x, axis),
+            None if computes_weights(&resize.filter) => multiply_free(lower, x, axis, &resize.filter),
+            None => Err(refuse()),
+        },
         [above, last] => {
             let x = resize_axes(lower, resize, x, std::slice::from_ref(above))?;
             resize_axes(lower, resize, x, std::slice::from_ref(last))

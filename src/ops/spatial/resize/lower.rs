@@ -1,9 +1,10 @@
 //! Lowering of Resize to ncnn's layers.
 
-use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_map};
+use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::free;
 use super::node::{AxisResize, Mode, Resize, read_resize};
 use super::plane::{interpolate, is_plane};
+use super::product::multiply;
 use crate::lower::line_form;
 use crate::ops::prelude::*;
 
@@ -83,19 +84,11 @@ fn resize_axis<'l>(
     {
         return interpolate(lower, x, std::slice::from_ref(axis), mode, None);
     }
-    let rows = map.rows.len();
-    if rows.saturating_mul(map.input) > limits::MATRIX_ELEMENTS {
-        return Err(Error::unsupported(format!(
-            "a matrix of {rows} rows and {} columns (at most {} elements)",
-            map.input,
-            limits::MATRIX_ELEMENTS
-        )));
-    }
-    let y = x.linear(axis.axis, &matrix(map.clone())?);
+    let y = multiply(lower, x, axis.axis, map)?;
     if extrapolation_value == 0.0 || !map.outside.contains(&true) {
         return Ok(y);
     }
     let values = map.outside.iter().map(|outside| if *outside { extrapolation_value } else { 0.0 });
-    let values = lower.tensor(Tensor::from_f32(&[rows], values.collect()));
+    let values = lower.tensor(Tensor::from_f32(&[map.rows.len()], values.collect()));
     Ok(y + values.reshape(line_form(&axis.output, axis.axis, shape.len())))
 }

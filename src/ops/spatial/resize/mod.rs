@@ -11,6 +11,7 @@ mod free;
 mod lower;
 mod node;
 mod plane;
+mod product;
 mod ratio;
 mod shrink;
 
@@ -21,7 +22,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
     resize("Resize")
         .lowers_to(
             "Interp, between Padding and Crop for free sizes by fractions; Slice, Concat and Tile for other \
-            nearest neighbours; otherwise a matrix product for each axis",
+            nearest neighbours; otherwise matrix products for each axis, whose weights are computed from free \
+            sizes for antialias with exclude_outside",
         )
         .limits(
             "modes on which onnxruntime and the specification differ; scales and regions computed at run \
