@@ -135,6 +135,22 @@ fn weights_of_recurrent_layers_are_rounded() {
 }
 
 #[test]
+fn samples_choose_the_int8_layers_of_a_quantized_model() {
+    let room = room_with("recurrent/lstm");
+    room.expect(&format!("{} --data data --emit-onnx q.onnx", line()), 0, "cosine");
+    let python = support::python();
+    let verify = format!("verify q.onnx m.param m.bin --int8 --python {}", python.display());
+    let text = room.expect(&format!("{verify} --tolerance 1e-12"), 4, "by your samples");
+    let (_, commands) = text.split_once("by your samples\n").unwrap();
+    let commands: Vec<&str> = commands.lines().map(|line| line.trim().split_once(' ').unwrap().1).collect();
+    let [float, quantize] = commands.as_slice() else { panic!("{text}") };
+    room.expect(float, 0, "");
+    let quantize = quantize.replace("--data samples", "--data data");
+    let text = room.expect(&format!("{quantize} --python {}", python.display()), 0, "cosine");
+    assert!(cosine(&text) > 0.99, "{text}");
+}
+
+#[test]
 fn what_cannot_be_quantized_is_reported() {
     let room = room_with("network/convolutional");
     let names = room.names();

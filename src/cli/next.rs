@@ -116,7 +116,7 @@ fn is_replaced(option: &str, remedy: &Remedy) -> bool {
 }
 
 /// Returns a word as shells read it, in quotes if it needs any; `None` if it cannot be passed so.
-fn quoted(word: &str) -> Option<String> {
+pub(super) fn quoted(word: &str) -> Option<String> {
     let is_plain =
         |c: char| c.is_ascii_alphanumeric() || "-_./:=,@+[]".contains(c) || (cfg!(windows) && c == '\\');
     if !word.is_empty() && word.chars().all(|c| is_plain(c) && !"[]".contains(c)) {

@@ -2,10 +2,11 @@
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use onnx2ncnn::report::Distance;
 
-use crate::cli::next::is_harmless;
+use crate::cli::next::{is_harmless, quoted};
 use crate::cli::python::{Comparison, Magnitude};
 use crate::cli::terminal::{BAD, HELP, STRONG, labelled, list, printable};
 use crate::common::count::count;
@@ -105,6 +106,15 @@ pub(super) fn describe_magnitudes(
         false => "--float32 with these names".to_owned(),
     };
     labelled(text, HELP, "help", &format!("convert with {option}"));
+}
+
+/// Adds the commands that choose the int8 layers of a quantized model by samples.
+pub(super) fn advise_int8(text: &mut String, model: &Path) {
+    labelled(text, HELP, "help", "these commands keep the layers in float that lose most, by your samples");
+    let model = model.to_str().and_then(quoted).unwrap_or_else(|| "model.onnx".to_owned());
+    let tool = env!("CARGO_PKG_NAME");
+    let _ = writeln!(text, "  {tool} {model} --dequantize --emit-onnx float.onnx");
+    let _ = writeln!(text, "  {tool} quantize float.onnx --data samples --max-loss 0.01");
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::cli::python::{Comparison, INT8_COSINE, NetRequest, Pair, PythonArgume
 use crate::cli::repeated::Repeated;
 use crate::cli::terminal::{HELP, STRONG, labelled, print, printable, tell};
 use crate::common::count::count;
-use describe::{describe, describe_magnitudes};
+use describe::{advise_int8, describe, describe_magnitudes};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -217,6 +217,9 @@ pub(super) fn verify_files(arguments: &Verify) -> u8 {
         let mut text = describe(&comparison, report.verbose);
         if arguments.magnitudes {
             describe_magnitudes(&mut text, &comparison.magnitudes, &choices.float32, report.verbose);
+        }
+        if choices.int8 && !comparison.is_same() {
+            advise_int8(&mut text, &arguments.model);
         }
         print(&text, report.color);
     }
