@@ -19,17 +19,21 @@ LEFT_OUT = {("", "Upsample", 1), ("", "Upsample", 10)}
 # The operators of onnxruntime that are handled. Its optimizer writes LayerNormalization of older operator sets, and
 # SimplifiedLayerNormalization, in the domain of ONNX.
 CONTRIBUTED = """
-    Affine Attention BeamSearch BiasAdd BiasGelu BiasSoftmax BiasSplitGelu BifurcationDetector CDist Crop
-    DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention DequantizeLinear DynamicQuantizeLSTM
-    DynamicQuantizeMatMul EmbedLayerNormalization EPContext ExpandDims FastGelu FusedConv FusedGemm FusedMatMul
-    GatedAdd GatedRMSNorm GatherBlockQuantized Gelu GemmFastGelu GreedySearch GridSample GroupNorm GroupQueryAttention
-    ImageScaler Inverse Irfft LayerNormalization MatMulBnb4 MatMulIntegerToFloat MatMulNBits MoE MultiHeadAttention
-    NhwcConv NhwcFusedConv NhwcMaxPool PackedAttention PackedMultiHeadAttention PagedAttention ParametricSoftplus
-    QAttention QEmbedLayerNormalization QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv
+    Affine Attention BeamSearch BiasAdd BiasGelu BiasSoftmax BiasSplitGelu BifurcationDetector BranchwiseRMSNorm
+    CausalConvWithState CDist ConvTransposeWithDynamicPads Crop DecoderMaskedMultiHeadAttention
+    DecoderMaskedSelfAttention DequantizeLinear DynamicQuantizeLSTM DynamicQuantizeMatMul
+    EmbedLayerNormalization EngramGate EPContext ExpandDims FastGelu FusedConv FusedGemm FusedMatMul GatedAdd
+    GatedDeltaNet GatedRMSNorm GatherBlockQuantized GatherND Gelu GemmFastGelu GreedySearch
+    GridSample GroupNorm GroupQueryAttention HyperConnectionPostMix HyperConnectionPreMix ImageScaler Inverse
+    Irfft LayerNormalization LinearAttention LinearAttentionGate MatMulBnb4 MatMulIntegerToFloat MatMulNBits
+    MatMulNBitsMlp MatMulNBitsQkv MoE MRotaryEmbedding MultiHeadAttention NhwcConv NhwcFusedConv NhwcMaxPool
+    PackedAttention PackedMultiHeadAttention Pad PagedAttention ParametricSoftplus QAttention
+    QEmbedLayerNormalization QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv
     QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere QMoE
     QuantizeLinear QuickGelu Range RemovePadding RestorePadding Rfft RotaryEmbedding Sampling Scale ScaledSiLU
-    ScaledTanh SimplifiedLayerNormalization SkipGroupNorm SkipLayerNormalization SkipSimplifiedLayerNormalization
-    SparseAttention Tokenizer TransposeMatMul Trilu UnfoldTensor Unique WhisperBeamSearch
+    ScaledTanh SimplifiedLayerNormalization SkipGroupNorm SkipLayerNormalization
+    SkipSimplifiedLayerNormalization SparseAttention Tokenizer TransposeMatMul Trilu UnfoldTensor Unique
+    WhisperBeamSearch
 """.split()
 
 # The operators of this program: the least and largest number of inputs, the number of outputs, and the attributes.

@@ -13,6 +13,7 @@ use std::ops::Add;
 
 use num_traits::AsPrimitive;
 
+use crate::graph::Attribute;
 use crate::ops::attention::parts::{Standard, merge_heads, plain_mask, projected_multiply_adds, split_heads};
 use crate::ops::prelude::*;
 
@@ -239,15 +240,21 @@ pub(super) fn expand<'x>(x: &'x Expand, indices: &InputIndices) -> Result<Expr<'
 }
 
 pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    if x.flag_or_false("is_packed_batching")? || x.float_or("scale", 1.0)? != 1.0 {
-        unsupported!("packed batches or a scale");
-    }
     let [input, mut ids, cos, sin] = [0, 1, 2, 3].map(|index| x.operand(index));
     if x.shape(1)?.len() != 2 {
         // The position of the first token.
         let positions = input.positions(-2) + ids.scalar();
         ids = positions
             .broadcast_to(x.make.concat(&[input.size(0).reshape(&[1]), input.size(-2).reshape(&[1])], 0));
+    }
+    let attributes = rotary_attributes(x)?;
+    Ok(x.make.op("RotaryEmbedding", [input, cos, sin, ids], attributes))
+}
+
+/// Returns the attributes of ONNX's RotaryEmbedding for those of a node whose input 2 has the cosines.
+pub(super) fn rotary_attributes(x: &Expand) -> Result<[(&'static str, Attribute); 3]> {
+    if x.flag_or_false("is_packed_batching")? || x.float_or("scale", 1.0)? != 1.0 {
+        unsupported!("packed batches or a scale");
     }
     let rotated = x.int_or("rotary_embedding_dim", 0)?;
     let heads = match (x.int_or("num_heads", 0)?, x.shape(0)?) {
@@ -259,10 +266,9 @@ pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         }
         (heads, _) => heads,
     };
-    let attributes = [
+    Ok([
         ("interleaved", x.int_or("interleaved", 0)?.into()),
         ("num_heads", heads.into()),
         ("rotary_embedding_dim", rotated.into()),
-    ];
-    Ok(x.make.op("RotaryEmbedding", [input, cos, sin, ids], attributes))
+    ])
 }

@@ -7,6 +7,7 @@
 
 mod attention;
 mod bnb;
+mod decoder;
 mod deform;
 mod experts;
 mod fused;
@@ -14,6 +15,7 @@ mod gemm;
 mod group_query;
 mod image;
 mod legacy;
+mod linear;
 
 use crate::graph::Attribute;
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
@@ -22,8 +24,17 @@ use crate::ops::prelude::*;
 use crate::pass::builder::Term;
 
 /// The families of this shelf.
-pub(super) const FAMILIES: &[&[Row]] =
-    &[OPS, bnb::OPS, deform::OPS, experts::OPS, fused::OPS, group_query::OPS, image::OPS, legacy::OPS];
+pub(super) const FAMILIES: &[&[Row]] = &[
+    OPS,
+    bnb::OPS,
+    decoder::OPS,
+    deform::OPS,
+    experts::OPS,
+    fused::OPS,
+    group_query::OPS,
+    image::OPS,
+    legacy::OPS,
+];
 
 const OPS: &[Row] = &[
     // `qkv_hidden_sizes` is checked against the weight.
@@ -45,6 +56,13 @@ const OPS: &[Row] = &[
         .lowers_to("MatMul, Mul, Add, Softmax, MatMul")
         .limits("self-attention, whose state is in a buffer; a bias"),
     Row::defined(DOMAIN, "Range", expand_range).lowers_to("Range"),
+    Row::defined(DOMAIN, "ConvTransposeWithDynamicPads", expand_conv_transpose)
+        .multiply_adds(crate::ops::spatial::conv::multiply_adds)
+        .lowers_to("ConvTranspose")
+        .limits("pads known only at run time"),
+    Row::defined(DOMAIN, "GatherND", |x| Ok(x.make.op("GatherND", [x.operand(0), x.operand(1)], [])))
+        .lowers_to("GatherND"),
+    Row::defined(DOMAIN, "Pad", expand_pad).lowers_to("Pad"),
     Row::defined(DOMAIN, "ExpandDims", |x| Ok(x.operand(0).unsqueeze(&x.int_list(1)?)))
         .lowers_to("Unsqueeze"),
     Row::defined(DOMAIN, "RotaryEmbedding", attention::expand_rotary)
@@ -92,6 +110,25 @@ fn expand_range<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(x.make.op("Range", [start, limit, step].map(Expr::scalar), []))
 }
 
+/// Expands Pad, whose pads may be a matrix of one row.
+fn expand_pad<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let value = x.optional(2).map(Expr::scalar);
+    let mode = x.word("mode", &["constant", "edge", "reflect"].map(|mode| (mode, mode)))?;
+    let inputs = [Some(x.operand(0)), Some(x.operand(1).reshape(&[-1_i64])), value];
+    Ok(x.make.op("Pad", inputs, [("mode", mode.into())]))
+}
+
+/// Expands a ConvTranspose whose pads are input 2.
+fn expand_conv_transpose<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let mut attributes = crate::ops::spatial::conv::conv_attributes(x);
+    attributes.extend(x.optional_ints("output_padding")?.map(|list| ("output_padding", list.into())));
+    if x.has_input(2) {
+        attributes.push(("pads", x.int_list(2)?.into()));
+    }
+    let inputs = [Some(x.operand(0)), Some(x.operand(1)), x.optional(3)];
+    Ok(x.make.op("ConvTranspose", inputs, attributes))
+}
+
 const fn fused_matmul(name: &'static str) -> Row {
     Row::defined(DOMAIN, name, expand_fused_matmul)
         .multiply_adds(fused_multiply_adds)
@@ -105,6 +142,13 @@ fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
 /// Returns the epsilon of a normalization, with onnxruntime's default.
 fn epsilon(call: &Call) -> Result<(&'static str, Attribute)> {
     Ok(("epsilon", Attribute::Float(call.float("epsilon")?)))
+}
+
+/// Returns the sizes of as many last axes of a shape.
+fn last_sizes<const N: usize>(shape: &[Dim]) -> Result<[i64; N]> {
+    let last = shape.get(shape.len().saturating_sub(N)..).unwrap_or_default();
+    let sizes = Dim::known_sizes(last).and_then(|sizes: Vec<i64>| sizes.try_into().ok());
+    sizes.ok_or_else(|| Error::unsupported(format!("sizes known only at run time: {}", display_shape(shape))))
 }
 
 /// Normalizes the sum of input and skip, and of the bias in input `bias`, if present.
