@@ -197,4 +197,8 @@ fn sizes_are_values_of_inputs() {
     let room = Room::new();
     room.expect(&format!("{model} a.param a.bin --set lengths=T"), 0, "h=T");
     room.expect(&format!("{model} a.param a.bin --set lengths=S"), 2, "no input has a free size \"S\"");
+    let twice = format!("{model} a.param a.bin --set lengths=3 --set lengths=4");
+    room.expect(&twice, 2, "the input \"lengths\" is set twice");
+    let only = fixture("elementwise/celu");
+    room.expect(&format!("{only} a.param a.bin --set x=1"), 0, "all inputs are set: the net has none");
 }

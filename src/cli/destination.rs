@@ -97,6 +97,16 @@ impl NetFiles {
 
     /// Returns the paths of both files.
     fn files(&self, model: &Path) -> Result<(PathBuf, PathBuf)> {
+        // Values of an option that are separated by spaces end up here.
+        for path in [&self.param, &self.bin].into_iter().flatten() {
+            let is_number = |text: &str| text.parse::<f64>().is_ok();
+            if path.to_str().is_some_and(is_number)
+                && self.param.as_deref().is_none_or(|path| !names_param(path))
+            {
+                let help = "commas separate several values of an option, as in --mean 123.7,116.3,103.5";
+                return Err(refused(path, "a number in place of the .param file").help(help));
+            }
+        }
         let folder = self.out.as_ref().filter(|out| is_folder(out) || !names_file(out));
         let param = self.param.as_ref().or(self.out.as_ref().filter(|_| folder.is_none()));
         match (param, &self.bin) {
@@ -214,6 +224,7 @@ mod tests {
             (&["-", "x.param"], "no name"),
             (&["m.onnx", "x"], "does not end in .param"),
             (&["m.onnx", "x.bin", "x.param"], "comes first"),
+            (&["m.onnx", "0.5", "0.6"], "a number in place"),
             (&["m.onnx", "x", "x"], "would overwrite the .param file"),
             (&["m.onnx", "x", "folder/../x"], "would overwrite the .param file"),
             (&["m.onnx", "m.onnx", "x"], "would overwrite the model itself"),

@@ -17,7 +17,11 @@ use crate::tensor::{Array, DType, Dim, Elements, Shape, Tensor, display_shape};
 ///
 /// If an input does not exist, or the value does not fit its type or shape.
 pub fn set_inputs(graph: &mut Graph, values: &[(String, Array)]) -> Result<()> {
+    let mut names = BTreeSet::new();
     for (name, array_of_input) in values {
+        if !names.insert(name) {
+            return Err(Error::usage(format!("the input \"{name}\" is set twice")));
+        }
         let id = find_input(graph, name)?;
         let misfit = |error: Error| error.at_part(format!("the value of input \"{}\"", graph.value(id).name));
         let value = graph.value(id);

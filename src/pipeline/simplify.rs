@@ -42,6 +42,9 @@ pub(super) fn prepare(graph: &mut Graph, options: &Options) -> Result<()> {
 /// Sets values of inputs, and the pixels that they are.
 fn set_values(graph: &mut Graph, options: &Options) -> Result<()> {
     pass::input_value::set_inputs(graph, &options.set)?;
+    if !options.set.is_empty() && graph.inputs.is_empty() {
+        graph.warnings.push("all inputs are set: the net has none, and its outputs are constants".to_owned());
+    }
     pass::pixels::read_pixels(graph, &options.pixels())
 }
 

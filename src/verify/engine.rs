@@ -257,9 +257,20 @@ fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
     let has_lengths = node.is_one_of(&["LSTM", "GRU", "RNN"]) && inputs.get(4).is_some_and(Option::is_some);
     let is_volume = inputs.first().and_then(Option::as_ref).is_some_and(|input| input.shape().len() > 4);
     let is_empty = inputs.iter().flatten().any(|array| array.is_empty());
+    let has_nan = inputs.iter().flatten().any(|array| !all_floats(array, |x| !x.is_nan()));
     let numbers = |index: usize| {
         let input = inputs.get(index).and_then(Option::as_ref).and_then(|input| input.to_f64().ok());
         input.into_iter().flatten()
+    };
+    let is_far = node.is("EyeLike") && {
+        let offset = node.attributes.get("k");
+        matches!(offset, Some(Attribute::Int(k)) if i16::try_from(*k).is_err())
+    };
+    // The mode is no part of this: other modes are the same in the folding.
+    let is_reflected_twice = node.is("Pad") && {
+        let sizes = inputs.first().and_then(Option::as_ref).map(|input| input.shape());
+        let shortest: f64 = sizes.and_then(|sizes| sizes.iter().min().copied()).unwrap_or_default().as_();
+        numbers(1).any(|pad| pad >= shortest)
     };
     let is_backward = node.is("Slice") && numbers(4).any(|step| step < 0.0);
     let is_overflow = node.is("QuantizeLinear") && {
@@ -274,11 +285,15 @@ fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
         let last: f64 = (length(0, 1).unwrap_or_default() + length(3, 2).unwrap_or_default()).as_();
         numbers(5).any(|index| index + 1.0 != last)
     };
-    // It pads integers with 0 in place of the zero point, ignores the lengths of sequences, adds the zero
-    // point to the largest int32, and ends by a panic where it takes five axes in reverse order.
+    // It pads integers with 0 in place of the zero point, ignores the lengths of sequences, drops NaN in
+    // attention, adds the zero point to the largest int32 and the offset of a diagonal to an index, reflects
+    // once, and ends by a panic where it takes five axes in reverse order.
     node.is("ConvInteger")
         || has_lengths
         || is_empty
+        || has_nan
+        || is_far
+        || is_reflected_twice
         || is_overflow
         || is_padded
         || (is_volume && (node.is("ConvTranspose") || is_backward))

@@ -34,6 +34,7 @@ pub(super) const FAMILIES: &[&[Row]] = &[
     group_query::OPS,
     image::OPS,
     legacy::OPS,
+    linear::OPS,
 ];
 
 const OPS: &[Row] = &[

@@ -72,6 +72,7 @@ fn expand<'x>(x: &'x Expand) -> Result<bool> {
     if x.has_input(input::GROUPS) {
         check_groups(x, matrix.bits)?;
     }
+    check_scales(x, &matrix)?;
     if !x.has_input(input::GROUPS) && keep_product(x, &matrix)? {
         return Ok(true);
     }
@@ -100,6 +101,16 @@ fn expand<'x>(x: &'x Expand) -> Result<bool> {
     let product = x.operand(0).matmul(matrix);
     x.output(0, product.add_optional(x.optional(input::BIAS)));
     Ok(true)
+}
+
+/// Checks the shape of the scales: onnxruntime refuses other shapes of as many elements.
+fn check_scales(x: &Expand, matrix: &WeightMatrix) -> Result<()> {
+    let (given, columns) = (x.shape(input::SCALES)?, matrix.columns);
+    let blocks = (matrix.rows - 1) / matrix.block + 1;
+    if *given != shape![columns, blocks] && *given != shape![columns.saturating_mul(blocks)] {
+        invalid!("scales of the shape {} for {columns} x {blocks} blocks", display_shape(given));
+    }
+    Ok(())
 }
 
 /// Checks the groups of rows. onnxruntime ignores the zero points of such a matrix (`matmul_nbits_impl.cc`).
