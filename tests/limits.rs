@@ -126,6 +126,21 @@ fn large_weights_of_two_convolutions_are_copied() {
 }
 
 #[test]
+fn repeats_by_a_free_size_take_no_memory() {
+    let parts = [
+        node("Shape", &["x"], &["sizes"], &[]),
+        ints("zero", &[0]),
+        node("Gather", &["sizes", "zero"], &["size"], &[]),
+        ints("many", &[i64::from(i32::MAX)]),
+        node("Concat", &["size", "many"], &["times"], &[("axis", 0)]),
+        ints("n", &[3, 4]),
+        node("ConstantOfShape", &["n"], &["c"], &[]),
+        node("Tile", &["c", "times"], &["y"], &[]),
+    ];
+    convert("repeats", &model(&["K", "4"], &parts));
+}
+
+#[test]
 fn long_lists_are_not_shapes() {
     let parts = [
         ints("n", &[1 << 24]),

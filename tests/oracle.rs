@@ -41,7 +41,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 /// Judges the case of a seed, or the model of the environment variable `MODEL` with `OPTIONS`. A model with
-/// a fault is written into the folder of the environment variable `KEEP`.
+/// a fault, or that ends the process, stays in the folder of the environment variable `KEEP`.
 fn check(seed: u64, tally: &mut Tally) -> Vec<String> {
     let case = match env::var("MODEL") {
         Ok(path) => {
@@ -50,6 +50,10 @@ fn check(seed: u64, tally: &mut Tally) -> Vec<String> {
         }
         Err(_) => models::case(seed),
     };
+    let kept = env::var("KEEP").ok().map(|folder| Path::new(&folder).join(format!("{seed}.onnx")));
+    if let Some(path) = &kept {
+        fs::write(path, &case.model).unwrap();
+    }
     let judged = catch_unwind(AssertUnwindSafe(|| judge(case.model.clone(), &case.options, tally)));
     let faults = judged.unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
@@ -58,8 +62,8 @@ fn check(seed: u64, tally: &mut Tally) -> Vec<String> {
             text.or_else(|| payload.downcast_ref().map(|text: &&str| (*text).to_owned()))
         )]
     });
-    if let (false, Ok(folder)) = (faults.is_empty(), env::var("KEEP")) {
-        fs::write(Path::new(&folder).join(format!("{seed}.onnx")), &case.model).unwrap();
+    if let (true, Some(path)) = (faults.is_empty(), kept) {
+        fs::remove_file(path).unwrap();
     }
     faults.into_iter().map(|fault| format!("SEED={seed} {}: {fault}", case.options)).collect()
 }

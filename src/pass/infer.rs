@@ -215,7 +215,8 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     let Some(work) = work else { return Ok(Visited::Inferred) };
     let constant = inputs.iter().all(|id| graph.value(*id).constant.is_some());
     let bytes = output_bytes(graph, &outputs)?;
-    if !constant && bytes > limits::EAGER_BYTES {
+    // An array of free size has no elements. Its other sizes may be too large for memory.
+    if !constant && (bytes > limits::EAGER_BYTES || has_free_size(graph, &outputs)) {
         return Ok(Visited::Inferred);
     }
     let costs = if constant { costs(graph, node, op.scratch, work) } else { Vec::new() };
@@ -274,6 +275,11 @@ fn costs(graph: &Graph, node: &Node, scratch: u64, work: u64) -> Vec<Cost> {
         Cost { direct: cost.direct.saturating_add(work), memory: cost.memory.saturating_add(scratch), ..cost }
     };
     node.outputs.iter().flatten().map(cost).collect()
+}
+
+fn has_free_size(graph: &Graph, outputs: &[ValueId]) -> bool {
+    let mut sizes = outputs.iter().filter_map(|id| graph.value(*id).shape.as_deref()).flatten();
+    sizes.any(|size| size.known().is_none())
 }
 
 /// The bytes of all outputs of known shape.
