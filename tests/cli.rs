@@ -35,6 +35,20 @@ fn is_param(path: &Path) -> bool {
 }
 
 #[test]
+fn a_folder_is_answered_with_its_models() {
+    let room = Room::new();
+    std::fs::create_dir(room.path("exported")).unwrap();
+    room.expect("exported", 2, "it has no file that ends in .onnx");
+    for name in ["encoder.onnx", "decoder.onnx"] {
+        room.put(&format!("exported/{name}"), b"");
+        let said = format!("exported{}decoder.onnx", std::path::MAIN_SEPARATOR);
+        if name == "decoder.onnx" {
+            room.expect("exported", 2, &said);
+        }
+    }
+}
+
+#[test]
 fn results_are_written_next_to_the_model_or_as_named() {
     let room = room_with_model();
     room.expect("m.onnx", 0, "layer");

@@ -145,11 +145,32 @@ impl From<&str> for Input {
     }
 }
 
+/// Returns the names of the models of a folder, as a help.
+fn models_of(folder: &Path) -> String {
+    const NAMED: usize = 4;
+    let paths = folder.read_dir().into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let is_model = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "onnx");
+    let mut models: Vec<PathBuf> = paths.filter(is_model).collect();
+    models.sort();
+    let names: Vec<String> = models.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+    match models.len() {
+        0 => "it has no file that ends in .onnx".to_owned(),
+        1 => format!("its model is {}", names.join("")),
+        count @ ..=NAMED => {
+            format!("its {count} models are {}: give one, or convert all by `batch`", names.join(", "))
+        }
+        count => format!(
+            "it has {count} models, such as {}: give one, or convert all by `batch`",
+            names.join(", ")
+        ),
+    }
+}
+
 fn open_path(path: &Path, max_size: u64) -> Result<Arc<SourceBytes>> {
     let failed = |e| Error::io("the model cannot be opened", e).in_file(path);
     // Windows opens no folders, and gives another reason.
     if path.is_dir() {
-        return Err(failed(io::ErrorKind::IsADirectory.into()));
+        return Err(failed(io::ErrorKind::IsADirectory.into()).help(models_of(path)));
     }
     let mut file = File::open(path).map_err(failed)?;
     let kind = file.metadata().map_err(failed)?.file_type();

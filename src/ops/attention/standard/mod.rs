@@ -88,7 +88,11 @@ fn read_sizes(call: &Call, attention: &AttentionAttributes) -> Result<Sizes> {
         _ => invalid!("past_key and past_value go together"),
     };
     if [q, k, v].iter().all(|shape| shape.len() == 4) {
-        return check_heads(Sizes { past, ..Sizes::of_heads(call)? });
+        let sizes = Sizes { past, ..Sizes::of_heads(call)? };
+        let (batch, keys, heads) = (&sizes.batch, &sizes.keys, sizes.kv_heads);
+        call.check_shape(input::K, &shape![batch, heads, keys, &sizes.head])?;
+        call.check_shape(input::V, &shape![batch, heads, keys, &sizes.v_head])?;
+        return check_heads(sizes);
     }
     let ([batch, queries, hidden], [_, keys, k_hidden], [_, _, v_hidden]) = (q, k, v) else {
         invalid!("operands of shape {}, {} and {}", display_shape(q), display_shape(k), display_shape(v));
