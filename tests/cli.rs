@@ -35,6 +35,14 @@ fn is_param(path: &Path) -> bool {
 }
 
 #[test]
+fn values_after_spaces_are_no_files() {
+    let room = Room::new();
+    let model = fixture("elementwise/celu");
+    let text = room.expect(&format!("{model} 0.5 0.6"), 2, "a number in place of the .param file");
+    assert!(text.contains("commas separate") && room.names().is_empty(), "{text}");
+}
+
+#[test]
 fn a_folder_is_answered_with_its_models() {
     let room = Room::new();
     std::fs::create_dir(room.path("exported")).unwrap();

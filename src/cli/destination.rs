@@ -224,7 +224,6 @@ mod tests {
             (&["-", "x.param"], "no name"),
             (&["m.onnx", "x"], "does not end in .param"),
             (&["m.onnx", "x.bin", "x.param"], "comes first"),
-            (&["m.onnx", "0.5", "0.6"], "a number in place"),
             (&["m.onnx", "x", "x"], "would overwrite the .param file"),
             (&["m.onnx", "x", "folder/../x"], "would overwrite the .param file"),
             (&["m.onnx", "m.onnx", "x"], "would overwrite the model itself"),

@@ -43,6 +43,7 @@ pub(crate) const FLAGS: &[&str] = &[
     "onesided",
     "past_present_share_buffer",
     "periodic",
+    "qk_l2_norm",
     "reverse",
     "rotary_interleaved",
     "saturate",

@@ -29,7 +29,7 @@ use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::{BlobId, Net};
 use crate::onnx::Model;
 use crate::reference::Mat;
-use crate::tensor::{Array, DType, Elements};
+use crate::tensor::{Array, DType, Elements, Tensor};
 use cut::Cuts;
 use engine::Engine;
 pub use engine::Evaluator;
@@ -203,13 +203,26 @@ impl<'a> Values<'a> {
         Ok(values)
     }
 
+    /// Returns the constant that a value is, by itself or through nodes that change nothing: so models read
+    /// weights that several nodes share.
+    fn constant_of(&self, mut id: ValueId) -> Option<&'a Tensor> {
+        loop {
+            let value = self.graph.value(id);
+            if let Some(constant) = &value.constant {
+                return Some(constant);
+            }
+            let node = self.graph.node(value.producer?).filter(|node| node.is("Identity"))?;
+            id = node.input(0)?;
+        }
+    }
+
     /// Returns the elements of a value that is computed or constant.
     fn get(&self, id: ValueId) -> Result<Arc<Array>> {
         if let Some(array) = self.arrays.get(id) {
             return Ok(Arc::clone(array));
         }
         let value = self.graph.value(id);
-        match (&value.constant, self.reasons.get(&id)) {
+        match (self.constant_of(id), self.reasons.get(&id)) {
             (Some(constant), _) => constant.load().map(Arc::new),
             (None, Some(reason)) => Err(Error::unsupported(reason.clone())),
             (None, None) => Err(Error::unsupported(format!("\"{}\" is not computed", value.name))),
@@ -220,6 +233,10 @@ impl<'a> Values<'a> {
     /// function.
     fn compute(&mut self, engine: &Engine, id: NodeId, passed: Passed) -> Result<Evaluator> {
         let Some(node) = self.graph.node(id) else { return Err(Error::internal("no node")) };
+        if node.outputs.iter().flatten().all(|output| self.constant_of(*output).is_some()) {
+            // It is read where it is used: as many copies would be in memory.
+            return Ok(Evaluator::Engine);
+        }
         let inputs = node.inputs.iter().map(|id| id.map(|id| self.get(id)).transpose());
         let inputs: Vec<_> = inputs.collect::<Result<_>>()?;
         let (outputs, evaluator) = match node.bodies().next() {
