@@ -26,7 +26,11 @@ pub(super) fn weight(weight: &Option<Tensor>, len: usize) -> Result<Vec<f64>> {
     if tensor.len() != len {
         invalid!("a weight has {} elements in place of {len}", tensor.len());
     }
-    Ok(tensor.load()?.to_f64()?.into_flat().to_vec())
+    // Weights are large: the elements are moved, not copied.
+    match tensor.load()?.to_f64()?.into_flat().into_raw_vec_and_offset() {
+        (elements, None | Some(0)) if elements.len() == len => Ok(elements),
+        _ => Err(Error::internal("the elements of a weight are a part of others")),
+    }
 }
 
 /// Returns an array of these sizes, outermost first.
