@@ -98,14 +98,12 @@ impl NetFiles {
     /// Returns the paths of both files.
     fn files(&self, model: &Path) -> Result<(PathBuf, PathBuf)> {
         // Values of an option that are separated by spaces end up here.
-        for path in [&self.param, &self.bin].into_iter().flatten() {
-            let is_number = |text: &str| text.parse::<f64>().is_ok();
-            if path.to_str().is_some_and(is_number)
-                && self.param.as_deref().is_none_or(|path| !names_param(path))
-            {
-                let help = "commas separate several values of an option, as in --mean 123.7,116.3,103.5";
-                return Err(refused(path, "a number in place of the .param file").help(help));
-            }
+        let is_number = |path: &&PathBuf| path.to_str().is_some_and(|text| text.parse::<f64>().is_ok());
+        let names_net = self.param.as_deref().is_some_and(names_param);
+        let mut paths = [&self.param, &self.bin].into_iter().flatten();
+        if let Some(number) = paths.find(is_number).filter(|_| !names_net) {
+            let help = "commas separate several values of an option, as in --mean 123.7,116.3,103.5";
+            return Err(refused(number, "a number in place of the .param file").help(help));
         }
         let folder = self.out.as_ref().filter(|out| is_folder(out) || !names_file(out));
         let param = self.param.as_ref().or(self.out.as_ref().filter(|_| folder.is_none()));

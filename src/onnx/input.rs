@@ -153,16 +153,12 @@ fn models_of(folder: &Path) -> String {
     let mut models: Vec<PathBuf> = paths.filter(is_model).collect();
     models.sort();
     let names: Vec<String> = models.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+    let named = names.join(", ");
     match models.len() {
         0 => "it has no file that ends in .onnx".to_owned(),
-        1 => format!("its model is {}", names.join("")),
-        count @ ..=NAMED => {
-            format!("its {count} models are {}: give one, or convert all by `batch`", names.join(", "))
-        }
-        count => format!(
-            "it has {count} models, such as {}: give one, or convert all by `batch`",
-            names.join(", ")
-        ),
+        1 => format!("its model is {named}"),
+        count @ ..=NAMED => format!("its {count} models are {named}: give one, or convert all by `batch`"),
+        count => format!("it has {count} models, such as {named}: give one, or convert all by `batch`"),
     }
 }
 

@@ -266,7 +266,7 @@ fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
         let offset = node.attributes.get("k");
         matches!(offset, Some(Attribute::Int(k)) if i16::try_from(*k).is_err())
     };
-    // The mode is no part of this: other modes are the same in the folding.
+    // Any mode counts: the folding evaluates all of them.
     let is_reflected_twice = node.is("Pad") && {
         let sizes = inputs.first().and_then(Option::as_ref).map(|input| input.shape());
         let shortest: f64 = sizes.and_then(|sizes| sizes.iter().min().copied()).unwrap_or_default().as_();

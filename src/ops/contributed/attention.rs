@@ -251,7 +251,7 @@ pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(x.make.op("RotaryEmbedding", [input, cos, sin, ids], attributes))
 }
 
-/// Returns the attributes of ONNX's RotaryEmbedding for those of a node whose input 2 has the cosines.
+/// Returns the attributes of ONNX's RotaryEmbedding for a node whose input 2 has the cosines.
 pub(super) fn rotary_attributes(x: &Expand) -> Result<[(&'static str, Attribute); 3]> {
     if x.flag_or_false("is_packed_batching")? || x.float_or("scale", 1.0)? != 1.0 {
         unsupported!("packed batches or a scale");

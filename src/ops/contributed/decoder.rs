@@ -4,8 +4,7 @@
 use num_traits::AsPrimitive;
 
 use super::attention::rotary_attributes;
-use super::{epsilon, last_sizes};
-use crate::graph::Attribute;
+use super::{last_sizes, normalized_rows};
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::elementwise::gated::swish;
 use crate::ops::prelude::*;
@@ -28,7 +27,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 /// Returns a value normalized along its last axis of `size`, by a scale of that axis or none.
 fn normalized<'x>(x: &'x Expand, value: Expr<'x>, size: i64, scale: Option<Expr<'x>>) -> Result<Expr<'x>> {
     let scale = scale.unwrap_or_else(|| x.make.number(1.0, DType::F32).broadcast(&[size]));
-    Ok(x.make.op("RMSNormalization", [value, scale], [("axis", Attribute::Int(-1)), epsilon(x)?]))
+    normalized_rows(x, value, scale)
 }
 
 /// Streams beside each other, `[.., branches, size]`.
@@ -147,10 +146,7 @@ fn normalized_sum<'x>(x: &'x Expand, index: usize) -> Result<Expr<'x>> {
     if x.has_output(index) {
         x.output(index, sum);
     }
-    let norm = |scale: Expr<'x>| -> Result<Expr<'x>> {
-        Ok(x.make.op("RMSNormalization", [sum, scale], [("axis", Attribute::Int(-1)), epsilon(x)?]))
-    };
-    x.optional(2).map_or(Ok(sum), norm)
+    x.optional(2).map_or(Ok(sum), |scale| normalized_rows(x, sum, scale))
 }
 
 fn expand_mlp(x: &Expand) -> Result<bool> {

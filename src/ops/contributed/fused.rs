@@ -1,6 +1,5 @@
 //! Operators of `com.microsoft` that compute several operators of ONNX.
 
-use crate::graph::Attribute;
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::elementwise::gated::swish;
 use crate::ops::linear::matmul;
@@ -67,14 +66,14 @@ fn expand_gated_norm<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         other => unsupported!("the activation {other}"),
     };
     let Some(size) = x.shape(1)?.at(0)?.known() else { unsupported!("a scale of free size") };
-    let (shape, attributes) = (x.shape(0)?, [("axis", Attribute::Int(-1)), super::epsilon(x)?]);
-    let norm = |value: Expr<'x>| x.make.op("RMSNormalization", [value, scale], attributes);
+    let shape = x.shape(0)?;
+    let norm = |value: Expr<'x>| super::normalized_rows(x, value, scale);
     let normalized = if shape.last().is_some_and(|last| last.is(size)) {
-        norm(value)
+        norm(value)?
     } else {
         let mut groups = vec![0; shape.len().saturating_sub(1)];
         groups.extend([-1, size]);
-        norm(value.reshape(&groups)).reshape_to(value.shape())
+        norm(value.reshape(&groups))?.reshape_to(value.shape())
     };
     Ok(normalized.times(gate))
 }

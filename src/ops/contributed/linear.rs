@@ -37,6 +37,10 @@ fn repeated<'x>(x: &'x Expand, value: Expr<'x>, heads: i64, times: i64) -> Resul
 /// The update rules: without and with a decay, without and with a correction of the state.
 const RULES: [&str; 4] = ["linear", "gated", "delta", "gated_delta"];
 
+fn update_rule(x: &Expand) -> Result<&'static str> {
+    x.word("update_rule", &RULES.map(|rule| (rule, rule)))
+}
+
 /// The recurrence of ONNX; queries may also be fewer than keys, which share them.
 fn expand_linear_attention(x: &Expand) -> Result<bool> {
     if x.int("state_window")? != 0 {
@@ -53,7 +57,7 @@ fn expand_linear_attention(x: &Expand) -> Result<bool> {
         ("q_num_heads", queries.saturating_mul(times).into()),
         ("kv_num_heads", keys.into()),
         ("scale", x.float("scale")?.into()),
-        ("update_rule", x.word("update_rule", &RULES.map(|rule| (rule, rule)))?.into()),
+        ("update_rule", update_rule(x)?.into()),
     ];
     let attention = x.make.op("LinearAttention", inputs, attributes);
     x.output(0, attention);
@@ -85,7 +89,7 @@ struct DeltaNet<'x> {
     key: Expr<'x>,
     value: Expr<'x>,
     batch: i64,
-    /// The number of axes before those of the heads: one of all steps, or the batch and the steps.
+    /// The number of axes before the heads: one axis of all steps, or the batch and the steps.
     leading: usize,
     /// The numbers of heads of keys, and of values.
     heads: [i64; 2],
@@ -141,7 +145,7 @@ fn expand_delta_net<'x>(x: &'x Expand) -> Result<bool> {
     if x.has_input(input::LENGTHS) || x.int("state_update_capacity")? != 0 || x.has_output(2) {
         unsupported!("sequences of several lengths, or captured transitions");
     }
-    let rule = x.word("update_rule", &RULES.map(|rule| (rule, rule)))?;
+    let rule = update_rule(x)?;
     let (has_decay, delta) = (rule.starts_with("gated"), rule.ends_with("delta"));
     let net = DeltaNet::of(x)?;
     let ([keys, values], [_, value_size], batch) = (net.heads, net.sizes, net.batch);

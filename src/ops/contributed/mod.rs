@@ -152,6 +152,11 @@ fn last_sizes<const N: usize>(shape: &[Dim]) -> Result<[i64; N]> {
     sizes.ok_or_else(|| Error::unsupported(format!("sizes known only at run time: {}", display_shape(shape))))
 }
 
+/// Returns a value normalized along its last axis, by the epsilon of the node.
+fn normalized_rows<'x>(x: &'x Expand, value: Expr<'x>, scale: Expr<'x>) -> Result<Expr<'x>> {
+    Ok(x.make.op("RMSNormalization", [value, scale], [("axis", Attribute::Int(-1)), epsilon(x)?]))
+}
+
 /// Normalizes the sum of input and skip, and of the bias in input `bias`, if present.
 fn skip<'x>(
     x: &'x Expand,

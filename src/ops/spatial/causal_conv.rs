@@ -85,13 +85,8 @@ fn read_causal_conv(call: &Call) -> Result<CausalConv> {
         if !Dim::product(shape.iter().skip(2)).is(channels) {
             invalid!("an input of other channels than the weight");
         }
-        let state: Shape = shape
-            .iter()
-            .take(1)
-            .cloned()
-            .chain([conv.past().into()])
-            .chain(shape.iter().skip(2).cloned())
-            .collect();
+        let mut state = shape.to_vec();
+        state.put(1, conv.past().into());
         call.check_shape(3, &state)?;
     } else {
         call.check_shape(0, &shape![shape.at(0)?, channels, shape.at(2)?])?;

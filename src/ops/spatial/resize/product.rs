@@ -42,12 +42,13 @@ pub(super) fn multiply<'l>(lower: &'l Lower, x: Nd<'l>, axis: usize, map: &AxisM
 
 /// Returns the nanoseconds of the products of bands with so many elements beside each one of the axis.
 fn time(bands: &[(usize, AxisMap)], others: u64) -> u64 {
-    let elements = |count: usize| others.saturating_mul(u64::try_from(count).unwrap_or(u64::MAX));
     let mut cost = Cost::default();
     for (_, band) in bands {
-        cost = cost + Cost::product(elements(band.rows.len()), elements(band.input) / others.max(1));
+        let [rows, read] =
+            [band.rows.len(), band.input].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
+        cost = cost + Cost::product(others.saturating_mul(rows), read);
         if bands.len() > 1 {
-            cost = cost + Cost::passes(1, elements(band.input)) + Cost::passes(0, elements(band.rows.len()));
+            cost = cost + Cost::passes(1, others.saturating_mul(read));
         }
     }
     cost.nanoseconds()
