@@ -168,6 +168,9 @@ fn expand_projections(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
+/// The most angles of a position: which of three positions each has is listed.
+const MAX_ANGLES: i64 = 1 << 16;
+
 /// Each pair of elements turns by the angle at one of three positions: of time, height or width.
 fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let sections = x.ints("mrope_section")?;
@@ -181,6 +184,9 @@ fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let [size] = last_sizes(x.shape(2)?)?;
     if size != all {
         invalid!("sections of {all} pairs for {size} angles");
+    }
+    if size > MAX_ANGLES {
+        return Err(Error::limit(format!("{size} angles of a position (at most {MAX_ANGLES})")));
     }
     let stream = |pair: i64| match pair % 3 {
         1 if is_mixed && pair < heights.saturating_mul(3) => 1,

@@ -25,10 +25,16 @@ fn expand_gate(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
+/// The most values that share a head of queries: each is an operand of a Concat.
+const MAX_COPIES: i64 = 1024;
+
 /// Returns the heads of `[batch, length, heads * size]`, each as many times.
 fn repeated<'x>(x: &'x Expand, value: Expr<'x>, heads: i64, times: i64) -> Result<Expr<'x>> {
     if times == 1 {
         return Ok(value);
+    }
+    if times > MAX_COPIES {
+        return Err(Error::limit(format!("a head is copied {times} times (at most {MAX_COPIES})")));
     }
     let apart = value.reshape(&[0, 0, heads, -1]);
     Ok(x.make.stack(&vec![apart; usize::try_from(times)?], 3).reshape(&[0, 0, -1]))
