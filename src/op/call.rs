@@ -1,6 +1,7 @@
 //! A node with the known facts of its inputs: the view of shape rules, evaluations, expansions and lowerings.
 
 use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
 
 use super::Op;
 use crate::common::int::Int;
@@ -11,19 +12,20 @@ use crate::tensor::{Array, DType, Dim, SizeCondition, Tensor, broadcast_shapes, 
 
 /// The inputs of a node that is evaluated.
 pub(crate) struct Inputs {
-    arrays: Vec<Option<Array>>,
+    arrays: Vec<Option<Arc<Array>>>,
     /// The types and shapes of the inputs, from the first time on that one is asked for.
     values: OnceCell<Vec<Option<Value>>>,
 }
 
 impl Inputs {
     /// Lists the elements of each input; `None` for an omitted one.
-    pub fn of(arrays: Vec<Option<Array>>) -> Inputs {
+    pub fn of(arrays: impl IntoIterator<Item = Option<impl Into<Arc<Array>>>>) -> Inputs {
+        let arrays = arrays.into_iter().map(|array| array.map(Into::into)).collect();
         Inputs { arrays, values: OnceCell::new() }
     }
 
     fn value(&self, index: usize) -> Option<&Value> {
-        let value = |array: &Array| Value {
+        let value = |array: &Arc<Array>| Value {
             dtype: Some(array.dtype()),
             shape: Some(array.shape().into()),
             ..Value::default()
@@ -257,7 +259,7 @@ impl<'a> Call<'a> {
     /// Returns the elements of input `index`: the elements of a constant, or sizes.
     pub fn array(&self, index: usize) -> Result<&Array> {
         if let Some(inputs) = self.evaluated {
-            return inputs.arrays.get(index).and_then(Option::as_ref).ok_or_else(|| missing(index));
+            return inputs.arrays.get(index).and_then(Option::as_deref).ok_or_else(|| missing(index));
         }
         let value = self.input(index)?;
         if let Some(elements) = &value.elements {

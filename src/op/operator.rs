@@ -1,6 +1,8 @@
 //! An operator: its versions, its shape rule, its evaluation on constants, and the traits on which passes
 //! depend.
 
+use std::sync::Arc;
+
 use super::schema::Schema;
 use super::{Call, Inputs, Moves};
 use crate::error::{Error, Result};
@@ -185,7 +187,11 @@ impl Op {
     /// # Errors
     ///
     /// If the operator has no evaluation, or that fails.
-    pub fn evaluate(&self, node: &Node, inputs: Vec<Option<Array>>) -> Result<Vec<Array>> {
+    pub fn evaluate(
+        &self,
+        node: &Node,
+        inputs: impl IntoIterator<Item = Option<impl Into<Arc<Array>>>>,
+    ) -> Result<Vec<Array>> {
         let fold = self.fold.ok_or_else(|| Error::internal("an operator without an evaluation"))?;
         let (graph, inputs) = (Graph::default(), Inputs::of(inputs));
         fold(&Call::evaluated(&graph, node, self, &inputs))

@@ -85,13 +85,13 @@ fn multi_head(layer: &MultiHeadAttention, bottoms: &[&Mat]) -> Result<Mat> {
     if (keys.ncols(), values.ncols()) != (size(layer.kdim)?, size(layer.vdim)?) {
         invalid!("keys of {:?} and values of {:?}", keys.shape(), values.shape());
     }
-    let map = |rows: &Array2<f64>, weights: &Option<Tensor>, bias: &Option<Tensor>, outputs| {
+    let map = |rows: ArrayView2<'_, f64>, weights: &Option<Tensor>, bias: &Option<Tensor>, outputs| {
         let weights = matrix(weights, outputs, rows.ncols())?;
-        Ok::<_, Error>(product(rows.view(), weights.t())? + Array1::from(weight(bias, outputs)?))
+        Ok::<_, Error>(product(rows, weights.t())? + Array1::from(weight(bias, outputs)?))
     };
-    let q = map(&queries, &layer.q_weight_data, &layer.q_bias_data, embed)?;
-    let k = map(&keys, &layer.k_weight_data, &layer.k_bias_data, embed)?;
-    let v = map(&values, &layer.v_weight_data, &layer.v_bias_data, embed)?;
+    let q = map(queries, &layer.q_weight_data, &layer.q_bias_data, embed)?;
+    let k = map(keys, &layer.k_weight_data, &layer.k_bias_data, embed)?;
+    let v = map(values, &layer.v_weight_data, &layer.v_bias_data, embed)?;
     let each = q
         .axis_chunks_iter(Axis(1), width)
         .zip(k.axis_chunks_iter(Axis(1), width))
@@ -102,7 +102,7 @@ fn multi_head(layer: &MultiHeadAttention, bottoms: &[&Mat]) -> Result<Mat> {
     }
     let views: Vec<ArrayView2<'_, f64>> = computed.iter().map(|part| part.view()).collect();
     let joined = concatenate(Axis(1), &views)?;
-    Ok(map(&joined, &layer.out_weight_data, &layer.out_bias_data, queries.ncols())?.into_dyn())
+    Ok(map(joined.view(), &layer.out_weight_data, &layer.out_bias_data, queries.ncols())?.into_dyn())
 }
 
 /// Returns a blob of heads, `[heads, rows, w]`.

@@ -32,7 +32,6 @@ pub(super) fn compute(layer: &Layer, bottoms: &[&Mat], tops: usize) -> Result<Ve
     let top = match layer {
         Layer::Noop(_) => return Ok(bottoms.iter().map(|mat| (*mat).clone()).collect()),
         Layer::Slice(layer) => return slice(layer, mat, tops),
-        Layer::Split(_) => return Ok(vec![mat.clone(); tops]),
         Layer::Cast(layer) => cast(layer, mat),
         Layer::Concat(layer) => concat(layer, bottoms),
         Layer::CopyTo(layer) => copy_to(layer, mat, bottom(bottoms, 1)?),

@@ -1,8 +1,8 @@
 //! InnerProduct, Gemm, MatMul, Einsum and Embed.
 
 use ndarray::{
-    Array, Array1, Array2, ArrayD, ArrayView1, ArrayView2, ArrayViewD, ArrayViewMut, Axis, Dimension, Ix2,
-    IxDyn, indices,
+    Array, Array1, Array2, ArrayBase, ArrayD, ArrayView1, ArrayView2, ArrayViewD, ArrayViewMut, Axis, CowArray,
+    DataMut, Dimension, Ix2, IxDyn, indices,
 };
 use num_traits::AsPrimitive;
 
@@ -58,11 +58,9 @@ pub(super) fn matrices(
 }
 
 /// Returns a blob of two axes as a matrix.
-pub(super) fn two_axes(mat: ArrayViewD<'_, f64>) -> Result<Array2<f64>> {
+pub(super) fn two_axes(mat: ArrayViewD<'_, f64>) -> Result<ArrayView2<'_, f64>> {
     let shape = mat.shape().to_vec();
-    mat.into_dimensionality::<Ix2>()
-        .map(|matrix| matrix.to_owned())
-        .map_err(|_| Error::invalid(format!("a matrix of {shape:?}")))
+    mat.into_dimensionality::<Ix2>().map_err(|_| Error::invalid(format!("a matrix of {shape:?}")))
 }
 
 /// Returns the product of two matrices.
@@ -84,7 +82,10 @@ pub(super) fn check_int8(tensor: &Option<Tensor>) -> Result<()> {
 }
 
 /// Divides the rows of int8 by their scales. A row whose scale is 0 is 0.
-pub(super) fn divide_rows<'a>(matrix: &mut Array2<f64>, scales: impl IntoIterator<Item = &'a f64>) {
+pub(super) fn divide_rows<'a>(
+    matrix: &mut ArrayBase<impl DataMut<Elem = f64>, Ix2>,
+    scales: impl IntoIterator<Item = &'a f64>,
+) {
     for (mut row, scale) in matrix.outer_iter_mut().zip(scales) {
         row.mapv_inplace(|level| if *scale == 0.0 { 0.0 } else { level / scale });
     }
@@ -134,7 +135,7 @@ fn inner_product(layer: &InnerProduct, bottom: &Mat) -> Result<Mat> {
 }
 
 /// Returns a bottom of Gemm as a matrix: rows are along h, or along c if h is 1.
-fn gemm_matrix(mat: &Mat, transposed: i32) -> Result<Array2<f64>> {
+fn gemm_matrix(mat: &Mat, transposed: i32) -> Result<ArrayView2<'_, f64>> {
     let matrix = match mat.shape() {
         [_] => mat.view().insert_axis(Axis(0)),
         [_, _] => mat.view(),
@@ -149,17 +150,19 @@ fn gemm_matrix(mat: &Mat, transposed: i32) -> Result<Array2<f64>> {
 fn gemm(layer: &Gemm, bottoms: &[&Mat]) -> Result<Mat> {
     let (m, n, k) = (layer.constantM, layer.constantN, layer.constantK);
     let mut left = bottoms.iter();
-    let mut factor = |constant: &Option<Tensor>, rows, columns, transposed| match (constant, transposed) {
-        (Some(_), 0) => matrix(constant, size(rows)?, size(columns)?),
-        (Some(_), _) => Ok(matrix(constant, size(columns)?, size(rows)?)?.reversed_axes()),
-        (None, _) => match left.next() {
-            Some(bottom) => gemm_matrix(bottom, transposed),
-            None => invalid!("{} bottoms", bottoms.len()),
-        },
+    let mut factor = |constant: &Option<Tensor>, rows, columns, transposed| {
+        Ok::<CowArray<'_, f64, Ix2>, Error>(match (constant, transposed) {
+            (Some(_), 0) => matrix(constant, size(rows)?, size(columns)?)?.into(),
+            (Some(_), _) => matrix(constant, size(columns)?, size(rows)?)?.reversed_axes().into(),
+            (None, _) => match left.next() {
+                Some(bottom) => gemm_matrix(bottom, transposed)?.into(),
+                None => invalid!("{} bottoms", bottoms.len()),
+            },
+        })
     };
     let mut a = factor(&layer.A_data, m, k, layer.transA)?;
     let mut b = match BlockFormat::of_term(layer.quantize_term) {
-        Some(format) => blocks(layer, format)?.reversed_axes(),
+        Some(format) => blocks(layer, format)?.reversed_axes().into(),
         None => factor(&layer.B_data, k, n, layer.transB)?,
     };
     round_factors(layer, &mut a, &mut b)?;
@@ -179,7 +182,11 @@ fn gemm(layer: &Gemm, bottoms: &[&Mat]) -> Result<Mat> {
 }
 
 /// Rounds the factors of a Gemm, if its `quantize_term` says so.
-fn round_factors(layer: &Gemm, a: &mut Array2<f64>, b: &mut Array2<f64>) -> Result<()> {
+fn round_factors(
+    layer: &Gemm,
+    a: &mut CowArray<'_, f64, Ix2>,
+    b: &mut CowArray<'_, f64, Ix2>,
+) -> Result<()> {
     match (layer.quantize_term, BlockFormat::of_term(layer.quantize_term)) {
         (0, _) => {}
         (_, Some(format)) if format.bits < 8 => {}
@@ -289,19 +296,11 @@ fn mat_mul(layer: &MatMul, a: &Mat, b: &Mat) -> Result<Mat> {
             }
         }
     }
-    // The matrix of an operand at an index of the batch.
-    let at = |operand: &ArrayViewD<'_, f64>, batch: usize, index: &[usize]| {
-        let mut view = operand.view();
-        for index in index.iter().skip(axes - batch) {
-            let only = view.len_of(Axis(0)) == 1;
-            view = view.index_axis_move(Axis(0), if only { 0 } else { *index });
-        }
-        two_axes(view)
-    };
     let mut elements = Vec::new();
     for index in indices(IxDyn(&sizes)) {
         let index = Dimension::slice(&index);
-        elements.extend(product(at(&a, a_batch, index)?.view(), at(&b, b_batch, index)?.view())?);
+        let of = |batch: usize| index.iter().skip(axes - batch);
+        elements.extend(product(matrix_at(&a, of(a_batch))?, matrix_at(&b, of(b_batch))?)?);
     }
     sizes.extend((!a_is_vector).then_some(*m));
     sizes.extend((!b_is_vector).then_some(*n));
@@ -309,6 +308,18 @@ fn mat_mul(layer: &MatMul, a: &Mat, b: &Mat) -> Result<Mat> {
         sizes.push(1);
     }
     shaped(&sizes, elements)
+}
+
+/// Returns the matrix of an operand at an index of its batch. Axes of one element are broadcast.
+fn matrix_at<'a, 'b>(
+    operand: &ArrayViewD<'a, f64>,
+    batch: impl Iterator<Item = &'b usize>,
+) -> Result<ArrayView2<'a, f64>> {
+    let matrix = batch.fold(operand.clone(), |view, index| {
+        let only = view.len_of(Axis(0)) == 1;
+        view.index_axis_move(Axis(0), if only { 0 } else { *index })
+    });
+    two_axes(matrix)
 }
 
 /// Sums the products of elements over the letters that the top does not have.

@@ -118,7 +118,7 @@ impl<const G: usize> Recurrent<'_, G> {
         if bottoms.len() != 1 && bottoms.len() != all || tops != 1 && tops != all {
             invalid!("{} bottoms and {tops} tops", bottoms.len());
         }
-        let mut sequence = two_axes(bottom(bottoms, 0)?.view())?;
+        let mut sequence = two_axes(bottom(bottoms, 0)?.view())?.to_owned();
         let is_reversed: &[bool] = match self.direction {
             0 => &[false],
             1 => &[true],

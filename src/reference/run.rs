@@ -1,6 +1,7 @@
 //! Parts of nets, computed from the blobs that are given.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use num_traits::AsPrimitive;
 
@@ -46,31 +47,41 @@ pub(crate) fn run_layers(
     for blob in layers().flat_map(|layer| &layer.bottoms) {
         *readers.entry(*blob).or_default() += 1;
     }
-    let mut values = given;
+    let mut values: BTreeMap<BlobId, Arc<Mat>> =
+        given.into_iter().map(|(blob, mat)| (blob, Arc::new(mat))).collect();
     // The blobs whose elements are int8: layers do not round them again.
     let mut int8: BTreeSet<BlobId> = BTreeSet::new();
     for layer in layers() {
         let describe = || format!("{} \"{}\"", layer.layer.type_name(), layer.name);
-        let mut tops = {
-            let bottoms: Option<Vec<&Mat>> = layer.bottoms.iter().map(|blob| values.get(blob)).collect();
-            let Some(mut bottoms) = bottoms else { invalid!("a bottom of {} is not given", describe()) };
+        let mut tops: Vec<Arc<Mat>> = {
+            let bottoms: Option<Vec<&Arc<Mat>>> = layer.bottoms.iter().map(|blob| values.get(blob)).collect();
+            let Some(bottoms) = bottoms else { invalid!("a bottom of {} is not given", describe()) };
             let is_int8 = layer.bottoms.first().is_some_and(|blob| int8.contains(blob));
             let scale = scale_of(&layer.layer, "bottom_blob_int8_scales")?.filter(|_| is_int8);
-            let numbers = bottoms.first().zip(scale).map(|(blob, scale)| *blob / scale);
-            if let (Some(numbers), Some(first)) = (&numbers, bottoms.first_mut()) {
-                *first = numbers;
-            }
             if scale_of(&layer.layer, "top_blob_int8_scales")?.is_some() || (is_int8 && scale.is_none()) {
                 int8.extend(&layer.tops);
             }
-            compute(&layer.layer, &bottoms, layer.tops.len()).map_err(|error| error.at_part(describe()))?
+            match (&layer.layer, &bottoms[..]) {
+                // A weight that many layers read is in memory once.
+                (Layer::Split(_), [blob]) => vec![Arc::clone(blob); layer.tops.len()],
+                _ => {
+                    let numbers = bottoms.first().zip(scale).map(|(blob, scale)| &***blob / scale);
+                    let mut bottoms: Vec<&Mat> = bottoms.into_iter().map(|blob| &**blob).collect();
+                    if let (Some(numbers), Some(first)) = (&numbers, bottoms.first_mut()) {
+                        *first = numbers;
+                    }
+                    let tops = compute(&layer.layer, &bottoms, layer.tops.len());
+                    tops.map_err(|error| error.at_part(describe()))?.into_iter().map(Arc::new).collect()
+                }
+            }
         };
         if tops.len() != layer.tops.len() {
             invalid!("{} computes {} tops in place of {}", describe(), tops.len(), layer.tops.len());
         }
         if precision == Precision::Single {
             let round = |x: f64| f64::from(AsPrimitive::<f32>::as_(x));
-            tops.iter_mut().for_each(|top| top.mapv_inplace(round));
+            // What is shared is a bottom, which is rounded already or given.
+            tops.iter_mut().filter_map(Arc::get_mut).for_each(|top| top.mapv_inplace(round));
         }
         values.extend(layer.tops.iter().copied().zip(tops));
         for blob in &layer.bottoms {
@@ -81,11 +92,15 @@ pub(crate) fn run_layers(
             }
         }
     }
-    let take = |blob: &BlobId| match values.get(blob) {
-        Some(value) => Ok(value.clone()),
-        None => invalid!("blob \"{}\" is not given", net.blob(*blob).name),
-    };
-    wanted.iter().map(take).collect()
+    let blobs: Result<Vec<Arc<Mat>>> = wanted
+        .iter()
+        .map(|blob| match values.get(blob) {
+            Some(value) => Ok(Arc::clone(value)),
+            None => invalid!("blob \"{}\" is not given", net.blob(*blob).name),
+        })
+        .collect();
+    drop(values);
+    Ok(blobs?.into_iter().map(Arc::unwrap_or_clone).collect())
 }
 
 /// Returns the scale of int8 in a weight of a layer, if it has that weight.

@@ -161,7 +161,7 @@ fn inverse_spectrogram(layer: &InverseSpectrogram, bottom: &Mat) -> Result<Mat> 
     if !is_half && frequencies != n_fft || count == 0 {
         invalid!("{frequencies} frequencies of {n_fft} samples in {count} windows");
     }
-    let part = |index| two_axes(bottom.index_axis(Axis(2), index));
+    let part = |index| Ok::<_, Error>(two_axes(bottom.index_axis(Axis(2), index))?.to_owned());
     let (mut real, mut imaginary) = (part(0)?, part(1)?);
     if is_half {
         // Signals are real, so the other half is conjugate.

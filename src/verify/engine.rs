@@ -76,7 +76,7 @@ impl<'a> Engine<'a> {
         }
         let known = op::find_handled(node).ok();
         let specified = |op: &Op, evaluation: Evaluation| -> Result<Vec<Arc<Array>>> {
-            let (graph, inputs) = (Graph::default(), Inputs::of(owned(inputs)));
+            let (graph, inputs) = (Graph::default(), Inputs::of(inputs.iter().cloned()));
             Ok(shared(evaluation(&Call::evaluated(&graph, node, op, &inputs))?))
         };
         if let Some((op, evaluation)) = known.and_then(|op| Some((op, evaluation(node)?))) {
@@ -86,7 +86,7 @@ impl<'a> Engine<'a> {
             return Ok((specified(op, evaluation)?, Evaluator::Definition));
         }
         let fold = known.filter(|op| op.fold.is_some());
-        let folded = |op: &Op| Ok((shared(op.evaluate(node, owned(inputs))?), Evaluator::Folding));
+        let folded = |op: &Op| Ok((shared(op.evaluate(node, inputs.iter().cloned())?), Evaluator::Folding));
         // The engine approximates functions, and takes the last of equal maxima. But where the layers follow
         // from the moves of an operator, as its evaluation does, the engine is another witness.
         if let Some(op) = fold.filter(|op| op.moves.is_none()) {
@@ -231,11 +231,6 @@ impl<'a> Engine<'a> {
 
 fn shared(outputs: Vec<Array>) -> Vec<Arc<Array>> {
     outputs.into_iter().map(Arc::new).collect()
-}
-
-/// Returns copies of inputs, for an evaluation that may change them.
-fn owned(inputs: &[Option<Arc<Array>>]) -> Vec<Option<Array>> {
-    inputs.iter().map(|input| input.as_deref().cloned()).collect()
 }
 
 /// Returns a value of the type and the shape of an input; few elements are constant, as rules may read them.

@@ -2,7 +2,7 @@
 
 use std::num::Wrapping;
 
-use ndarray::{Array2, ArrayD, Axis, Ix3, IxDyn, LinalgScalar};
+use ndarray::{Array2, ArrayD, Axis, CowArray, Ix3, IxDyn, LinalgScalar};
 
 use crate::ops::prelude::*;
 use crate::tensor::broadcast_lens;
@@ -57,8 +57,8 @@ fn multiply<T: LinalgScalar>(a: &ArrayD<T>, b: &ArrayD<T>) -> Result<ArrayD<T>> 
         invalid!("shapes {shape_a:?} and {shape_b:?} cannot be multiplied");
     }
     let batch = broadcast_lens(&[batch_a, batch_b])?;
-    let a = stack(a, &shape_a, &batch, [m, k])?;
-    let b = stack(b, &shape_b, &batch, [k, n])?;
+    let (a, b) = (a.to_shape(IxDyn(&shape_a))?, b.to_shape(IxDyn(&shape_b))?);
+    let (a, b) = (stack(&a, &batch, [m, k])?, stack(&b, &batch, [k, n])?);
     let mut made: Vec<T> = Vec::with_capacity(a.len_of(Axis(0)) * m * n);
     for (a, b) in a.outer_iter().zip(b.outer_iter()) {
         let product: Array2<T> = a.dot(&b);
@@ -75,20 +75,21 @@ fn multiply<T: LinalgScalar>(a: &ArrayD<T>, b: &ArrayD<T>) -> Result<ArrayD<T>> 
 }
 
 /// Returns `array` broadcast to the batch sizes, which are merged.
-fn stack<T: LinalgScalar>(
-    array: &ArrayD<T>,
-    shape: &[usize],
+fn stack<'a, T: LinalgScalar>(
+    array: &'a CowArray<'_, T, IxDyn>,
     batch: &[usize],
-    matrix: [usize; 2],
-) -> Result<ndarray::Array<T, Ix3>> {
-    let array = array.to_shape(IxDyn(shape))?;
-    let full: Vec<usize> = batch.iter().chain(&matrix).copied().collect();
+    [rows, columns]: [usize; 2],
+) -> Result<CowArray<'a, T, Ix3>> {
+    let full: Vec<usize> = batch.iter().copied().chain([rows, columns]).collect();
     let Some(full) = array.broadcast(IxDyn(&full)) else {
-        invalid!("{shape:?} does not broadcast to {full:?}");
+        invalid!("{:?} does not broadcast to {full:?}", array.shape());
     };
-    let count = batch.iter().product();
-    let [rows, columns] = matrix;
-    Ok(full.as_standard_layout().into_owned().into_shape_with_order((count, rows, columns))?)
+    let shape = (batch.iter().product(), rows, columns);
+    Ok(if full.is_standard_layout() {
+        full.into_shape_with_order(shape)?.into()
+    } else {
+        full.as_standard_layout().into_owned().into_shape_with_order(shape)?.into()
+    })
 }
 
 #[cfg(test)]
