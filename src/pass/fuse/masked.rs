@@ -64,11 +64,13 @@ pub(super) fn replacement(node: &Node) -> Option<[ValueId; 3]> {
     Some([x.filter(|_| node.is("ScatterND") && is_replaced)?, at?, updates?])
 }
 
-/// Returns the mask whose positions are the tuples of indices of a value.
-pub(super) fn mask_of(matcher: &Matcher, at: ValueId) -> Option<ValueId> {
+/// Returns the mask whose positions are the tuples of indices of a value into data. It has the first sizes of
+/// the data: a smaller one selects elements of a part alone.
+pub(super) fn mask_of(matcher: &Matcher, at: ValueId, data: ValueId) -> Option<ValueId> {
     let turned = matcher.made_by(at, "Transpose")?;
     ints(turned, "perm").is_none_or(|perm| perm == [1, 0]).then_some(())?;
-    matcher.made_by(turned.input(0)?, "NonZero")?.input(0)
+    let mask = matcher.made_by(turned.input(0)?, "NonZero")?.input(0)?;
+    matcher.shape(data)?.starts_with(matcher.shape(mask)?).then_some(mask)
 }
 
 /// Returns the list of which a value has the first elements.
@@ -78,7 +80,7 @@ pub(super) fn longer(matcher: &Matcher, value: ValueId) -> Option<ValueId> {
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let [x, at, values] = replacement(node)?;
-    let mask = mask_of(matcher, at)?;
+    let mask = mask_of(matcher, at, x)?;
     let (rank, depth) = (matcher.rank(x)?, matcher.rank(mask)?);
     let values = longer(matcher, values).unwrap_or(values);
     let rows = row_mask(matcher, mask).zip(flattened(matcher, values)).and_then(|(row_mask, rows)| {

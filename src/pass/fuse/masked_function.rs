@@ -40,7 +40,7 @@ pub(crate) fn fuse_masked_function(graph: &mut Graph) -> Result<bool> {
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let [x, at, updates] = replacement(node)?;
-    let (mask, shape) = (unrepeated_mask_of(matcher, at)?, matcher.shape(x)?);
+    let (mask, shape) = (unrepeated_mask_of(matcher, at, x)?, matcher.shape(x)?);
     let of_mask = matcher.shape(mask)?;
     shape.starts_with(of_mask).then_some(())?;
     let selection = Selection { matcher, mask, shape, left: Cell::new(MAX_NODES) };
@@ -64,9 +64,10 @@ fn listed(matcher: &Matcher, mut updates: ValueId) -> ValueId {
     updates
 }
 
-/// Returns the mask whose positions are the indices of a value, before it is repeated along further axes.
-fn unrepeated_mask_of(matcher: &Matcher, at: ValueId) -> Option<ValueId> {
-    let mut mask = mask_of(matcher, at)?;
+/// Returns the mask whose positions are the indices of a value into data, before it is repeated along further
+/// axes.
+fn unrepeated_mask_of(matcher: &Matcher, at: ValueId, data: ValueId) -> Option<ValueId> {
+    let mut mask = mask_of(matcher, at, data)?;
     let unrepeated = |mask: ValueId| {
         let node = matcher.producer(mask).filter(|node| node.is("Expand") || node.is("Unsqueeze"))?;
         let source = node.input(0)?;
@@ -95,7 +96,7 @@ impl Selection<'_> {
         let node = self.matcher.producer(value)?;
         let data = node.input(0)?;
         if node.is("GatherND") {
-            let is_same = unrepeated_mask_of(self.matcher, node.input(1)?)? == self.mask;
+            let is_same = unrepeated_mask_of(self.matcher, node.input(1)?, data)? == self.mask;
             let fits = is_same && self.matcher.shape(data)? == self.shape;
             return fits.then_some(Selected::Of(data));
         }
