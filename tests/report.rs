@@ -203,9 +203,25 @@ fn every_node_and_layer_has_its_counterpart() {
         schema::check(&report);
         if report["status"] == "converted" {
             check_counterparts(&report, &model.display().to_string());
+            check_integers(&report, &model.display().to_string());
         }
     }
     assert!(converted > 100, "{converted}");
+}
+
+/// An assumption about integers is not said of the elements of an input that has floats.
+fn check_integers(report: &Value, model: &str) {
+    let floats = list(&report["model"], "inputs").iter().filter(|input| {
+        let dtype = input["dtype"].as_str().unwrap();
+        dtype.contains("float") || dtype == "double"
+    });
+    let floats: BTreeSet<String> = floats.map(|input| format!("value {}", input["name"])).collect();
+    let integers =
+        list(report, "diagnostics").iter().filter(|diagnostic| diagnostic["kind"] == "exact_integer");
+    for diagnostic in integers {
+        let part = diagnostic["at"]["part"].as_str().unwrap_or_default();
+        assert!(!floats.contains(part), "{model}: {part} has no integers");
+    }
 }
 
 fn check_counterparts(report: &Value, model: &str) {

@@ -269,8 +269,12 @@ fn describe_transforms(text: &mut String, net: &Net) {
 /// Adds a line for each assumed fact, with its values; what is expected of the inputs, only with -v.
 fn describe_assumptions(text: &mut String, assumptions: &[Assumption], verbose: bool) {
     let mut facts: BTreeMap<AssumedFact, Vec<String>> = BTreeMap::new();
-    for Assumption { fact, value, .. } in assumptions {
-        facts.entry(*fact).or_default().push(format!("\"{}\"", printable(value)));
+    for assumption @ Assumption { fact, value, .. } in assumptions {
+        if value.is_empty() {
+            labelled(text, NOTICE, "assumed", &format!("{} are {}", assumption.subject(), fact.describe()));
+        } else {
+            facts.entry(*fact).or_default().push(format!("\"{}\"", printable(value)));
+        }
     }
     for (fact, values) in facts {
         if !fact.is_refused_if_strict() {

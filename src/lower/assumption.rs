@@ -1,6 +1,6 @@
 //! Facts of values on which the net relies without proof.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::error::{Error, ErrorCode, Errors, NodeAt};
 use crate::graph::{Graph, ValueId};
@@ -113,7 +113,7 @@ impl AssumedFact {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Assumption {
-    /// The name of the value.
+    /// The name of the value; empty for integers that are computed from sizes alone.
     pub value: String,
     /// The fact of its elements.
     pub fact: AssumedFact,
@@ -122,10 +122,18 @@ pub struct Assumption {
 }
 
 impl Assumption {
+    /// Returns what the fact is about, as the subject of a sentence.
+    pub fn subject(&self) -> String {
+        match self.value.as_str() {
+            "" => "integers that are computed from sizes".to_owned(),
+            value => format!("the elements of \"{value}\""),
+        }
+    }
+
     /// Refuses the nodes that rely on assumptions, if there are any.
     pub(crate) fn refuse(assumptions: &[Assumption]) -> Result<(), Errors> {
-        let error = |Assumption { value, fact, node }: &Assumption| {
-            let message = format!("the elements of \"{value}\" are not known to be {}", fact.describe());
+        let error = |assumption @ Assumption { fact, node, .. }: &Assumption| {
+            let message = format!("{} are not known to be {}", assumption.subject(), fact.describe());
             let error = Error::unsupported(message)
                 .code_is(ErrorCode::ASSUMED)
                 .help("without --strict this is assumed");
@@ -142,7 +150,7 @@ impl Assumption {
 /// The assumptions of a net: each fact of a value once.
 #[derive(Default)]
 pub(super) struct Assumptions {
-    known: BTreeSet<(AssumedFact, ValueId)>,
+    known: BTreeSet<(AssumedFact, Option<ValueId>)>,
     list: Vec<Assumption>,
     /// The first value that a layer needs to be finite and that is not proved to be so, and the node.
     pub(super) needs_finite: Option<(ValueId, NodeAt)>,
@@ -152,7 +160,8 @@ impl Assumptions {
     pub(super) fn add(&mut self, graph: &Graph, fact: AssumedFact, value: ValueId, node: Option<NodeAt>) {
         let value = named(graph, value);
         if self.known.insert((fact, value)) {
-            self.list.push(Assumption { value: graph.value(value).name.clone(), fact, node });
+            let value = value.map(|id| graph.value(id).name.clone()).unwrap_or_default();
+            self.list.push(Assumption { value, fact, node });
         }
     }
 
@@ -161,15 +170,22 @@ impl Assumptions {
     }
 }
 
-/// Returns the value, or the nearest named one from which it is computed.
-fn named(graph: &Graph, mut id: ValueId) -> ValueId {
-    while graph.value(id).name.is_empty()
-        && let Some(node) = graph.producer(id)
-        && let Some(input) = node.inputs.iter().flatten().find(|id| graph.value(**id).constant.is_none())
-    {
-        id = *input;
+/// Returns the value, or the nearest named one from whose elements it is computed; `None` if it is computed
+/// from sizes alone.
+fn named(graph: &Graph, id: ValueId) -> Option<ValueId> {
+    let (mut left, mut seen) = (VecDeque::from([id]), BTreeSet::from([id]));
+    while let Some(id) = left.pop_front() {
+        if !graph.value(id).name.is_empty() {
+            return Some(id);
+        }
+        let inputs = graph.producer(id).into_iter().flat_map(|node| node.inputs.iter().flatten());
+        let has_elements = |id: &&ValueId| {
+            let value = graph.value(**id);
+            value.constant.is_none() && value.elements.is_none()
+        };
+        left.extend(inputs.filter(has_elements).filter(|id| seen.insert(**id)));
     }
-    id
+    None
 }
 
 /// Returns whether a value may have integers that float32 does not represent.

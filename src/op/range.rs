@@ -87,8 +87,7 @@ pub(crate) fn all(_: &Call, inputs: &[Range]) -> Range {
 pub(crate) fn positions(call: &Call, _: &[Range]) -> Range {
     let mut sizes = call.shape(0).unwrap_or_default().iter().map(Dim::known);
     let longest = sizes.try_fold(0, |most: i64, size| Some(most.max(size?)));
-    // The size of an axis is represented exactly.
-    Range { least: 0.0, most: longest.map_or(Range::EXACT_INTEGERS.most, AsPrimitive::as_) }
+    Range { least: 0.0, most: longest.map_or(Range::POSITIONS.most, AsPrimitive::as_) }
 }
 
 /// The rule of results from 0 to 1.

@@ -107,16 +107,17 @@ impl Diagnostic {
 
     pub(super) fn assumption(assumption: &Assumption) -> Diagnostic {
         let Assumption { value, fact, node } = assumption;
+        let subject = if value.is_empty() { assumption.subject() } else { "the elements".to_owned() };
         Diagnostic {
             severity: if fact.is_refused_if_strict() { "assumption" } else { "expectation" },
             kind: Some(fact.name()),
             code: None,
-            reason: format!("the elements are {}", fact.describe()),
+            reason: format!("{subject} are {}", fact.describe()),
             causes: Vec::new(),
             help: None,
             at: Location {
                 node: node.as_ref().map(NodeLocation::of),
-                part: Some(format!("value \"{value}\"")),
+                part: Some(value).filter(|value| !value.is_empty()).map(|value| format!("value \"{value}\"")),
                 ..Location::default()
             },
         }

@@ -21,6 +21,10 @@ impl Range {
     /// The integers between which float32 represents all.
     pub const EXACT_INTEGERS: Range = Range { least: -16_777_216.0, most: 16_777_216.0 };
 
+    /// Positions on axes, and differences of them. An axis has fewer elements than float32 counts, so the sum
+    /// of a position and a small offset is exact.
+    pub const POSITIONS: Range = Range { least: -16_711_680.0, most: 16_711_680.0 };
+
     /// Creates a range of float32. Bounds beyond its largest number are infinite, and those closer to 0 than
     /// its least normal number are 0, to which the runtime flushes them. NaN for a bound, such as the sum of
     /// two infinities, excludes nothing.

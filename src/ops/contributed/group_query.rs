@@ -28,7 +28,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
         .lowers_to("RotaryEmbedding, Concat, MatMul, Mul, Tanh, Add, Softmax, MatMul")
         .limits(
-            "batches; the output of scores; quantized caches; norms of queries and keys; keys after their query; a \
+            "batches of free size; the output of scores; quantized caches; norms of queries and keys; keys after their query; a \
             cache of a window",
         )
         .states("padded sequences, stated by value"),
@@ -145,6 +145,7 @@ fn sizes(call: &Call, attention: &Attention) -> Result<Sizes> {
 fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let attention = read(x)?;
     let Attention { heads, kv_heads, .. } = attention;
+    let Some(batch) = x.shape(input::QUERY)?.at(0)?.known() else { unsupported!("a batch of free size") };
     let [mut q, mut k, mut v] = parts(x, &attention);
     // RotaryEmbed turns rows of heads.
     let splits_heads = x.keeps_cache();
@@ -153,7 +154,7 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     }
     if attention.rotary {
         let positions = x.optional(input::POSITION_IDS);
-        let positions = positions.unwrap_or_else(|| positions_of(x).queries.unsqueeze(&[0]));
+        let positions = positions.unwrap_or_else(|| positions_of(x).queries.unsqueeze(&[0]).broadcast(&[batch, 1]));
         let [cos, sin] =
             [input::COS_CACHE, input::SIN_CACHE].map(|index| x.operand(index).gather(positions, 0));
         q = rotate(x, q, [cos, sin], heads, &attention)?;
@@ -170,7 +171,7 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let mut mask = plain_mask(x, input::ATTENTION_BIAS);
     let mut past = [input::PAST_KEY, input::PAST_VALUE].map(|index| x.optional(index));
     if attention.has_sink {
-        let nothing = x.make.number(0.0, x.dtype(input::QUERY)?).broadcast(&[1, kv_heads, 1, attention.head]);
+        let nothing = x.make.number(0.0, x.dtype(input::QUERY)?).broadcast(&[batch, kv_heads, 1, attention.head]);
         past = past.map(|past| Some(past.map_or(nothing, |past| x.make.concat(&[nothing, past], 2))));
         mask = mask_with_sink(x, mask, before);
     } else {
@@ -187,10 +188,6 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     }
     if let Some(lengths) = x.optional(input::SEQLENS_K) {
         result = x.make.op("ncnn.WithoutPadding", [result, lengths], []);
-    }
-    let batch = x.shape(input::QUERY)?.at(0)?;
-    if !batch.is(1) {
-        x.refuse(Error::unsupported(format!("a batch of {batch}")));
     }
     Ok(result)
 }

@@ -228,9 +228,8 @@ fn computed_bounds(call: &Call) -> Option<(ElementSum, ElementSum)> {
 
 /// The elements lie between start and limit.
 fn range_range(call: &Call, inputs: &[Range]) -> Range {
-    // Sizes are represented exactly.
     let of = |index| match call.value(index) {
-        Some(value) if value.elements.is_some() => Range::EXACT_INTEGERS,
+        Some(value) if value.elements.is_some() => Range::POSITIONS,
         _ => inputs.get(index).copied().unwrap_or(Range::ANY),
     };
     of(0).union(of(1))
