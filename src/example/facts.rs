@@ -36,6 +36,8 @@ pub(super) struct Facts<'a> {
     /// The names of those that the runtime reads as integers.
     integers: Vec<&'a str>,
     states: Vec<State<'a>>,
+    /// Whether the net reads one token in each call, and continues its states.
+    one_token: bool,
     /// The maximum number of the tokens of all calls, if the net has one.
     most_tokens: Option<i64>,
     outputs: Vec<&'a str>,
@@ -121,11 +123,11 @@ impl<'a> Facts<'a> {
             },
             has_channels_last: purpose.roles.contains(&Role::PictureOfPixels),
             integers: inputs.iter().filter(|input| input.int32).map(|input| input.blob).collect(),
-            inputs,
             states: purpose
                 .states()
                 .filter_map(|(before, after)| State::of(subject, before, after))
                 .collect(),
+            one_token: has_one_token(&inputs, &purpose),
             most_tokens: most_tokens(subject, &purpose),
             outputs: outputs().map(|(_, port)| port.blob.as_str()).collect(),
             integer_outputs: outputs()
@@ -136,6 +138,7 @@ impl<'a> Facts<'a> {
                 .filter(|(_, port)| port.cache.is_some())
                 .map(|(_, port)| port.blob.as_str())
                 .collect(),
+            inputs,
             read: outputs().filter(|(at, _)| is_read(*at)).map(|(_, port)| port.blob.as_str()).collect(),
             draws: matches!(tail, Tail::Boxes(_) | Tail::Map { .. }),
             has_names: tail.has_classes(),
@@ -180,6 +183,12 @@ impl<'a> State<'a> {
             first: port.form.iter().map(size).collect(),
         })
     }
+}
+
+/// Returns whether a net reads one token in each call, and continues its states.
+fn has_one_token(inputs: &[Input], purpose: &Purpose) -> bool {
+    let mut tokens = inputs.iter().filter(|input| input.role == Role::Tokens);
+    purpose.states().next().is_some() && tokens.any(|input| input.fixed == Some(1))
 }
 
 /// Returns the maximum number of tokens, by the conditions on sizes that their number decides.

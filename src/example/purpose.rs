@@ -91,7 +91,8 @@ impl Purpose {
                 }
             }
         }
-        let tail = tail(subject, source);
+        let has_states = roles.iter().any(|role| matches!(role, Role::State(_)));
+        let tail = tail(subject, source, has_states);
         Purpose { roles, source, tail }
     }
 

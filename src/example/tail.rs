@@ -84,7 +84,8 @@ pub(super) enum Map {
     Pixels,
 }
 
-pub(super) fn tail(subject: &Subject, source: Source) -> Tail {
+/// Returns the use of the outputs of a net, whose states outputs may continue.
+pub(super) fn tail(subject: &Subject, source: Source, has_states: bool) -> Tail {
     let found = match source {
         Source::Picture(picture) => {
             let boxes = || Boxes::of(subject, picture).map(Tail::Boxes);
@@ -93,7 +94,7 @@ pub(super) fn tail(subject: &Subject, source: Source) -> Tail {
                 .or_else(|| map(subject, picture))
                 .or_else(|| scores(subject))
         }
-        Source::Tokens => next(subject).or_else(|| sound(subject)).or_else(|| scores(subject)),
+        Source::Tokens => next(subject, has_states).or_else(|| sound(subject)).or_else(|| scores(subject)),
         Source::Arrays => {
             sound(subject).or_else(|| scores(subject).filter(|_| !subject.metadata.classes.is_empty()))
         }
@@ -153,11 +154,13 @@ fn sound(subject: &Subject) -> Option<Tail> {
     Some(Tail::Sound { output, rate: subject.metadata.sample_rate.unwrap_or(SAMPLE_RATE) })
 }
 
-fn next(subject: &Subject) -> Option<Tail> {
+/// Returns the output with the scores of the next token. Without states, few scores of a token are classes.
+fn next(subject: &Subject, has_states: bool) -> Option<Tail> {
     let logits = subject.outputs.iter().position(|port| port.name.to_lowercase().contains("logits"))?;
     let shape = &subject.outputs.get(logits)?.shape;
     let vocabulary = shape.last().and_then(Dim::known)?;
-    (shape.len() == 3 && vocabulary >= MIN_VOCABULARY).then_some(Tail::Next { output: logits })
+    let is_next = if has_states { matches!(shape.len(), 2 | 3) } else { shape.len() == 3 };
+    (is_next && (has_states || vocabulary >= MIN_VOCABULARY)).then_some(Tail::Next { output: logits })
 }
 
 fn scores(subject: &Subject) -> Option<Tail> {

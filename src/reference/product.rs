@@ -1,8 +1,8 @@
 //! InnerProduct, Gemm, MatMul, Einsum and Embed.
 
 use ndarray::{
-    Array, Array1, Array2, ArrayBase, ArrayD, ArrayView1, ArrayView2, ArrayViewD, ArrayViewMut, Axis, CowArray,
-    DataMut, Dimension, Ix2, IxDyn, indices,
+    Array, Array1, Array2, ArrayBase, ArrayD, ArrayView1, ArrayView2, ArrayViewD, ArrayViewMut, Axis,
+    CowArray, DataMut, Dimension, Ix2, IxDyn, indices,
 };
 use num_traits::AsPrimitive;
 
@@ -182,11 +182,7 @@ fn gemm(layer: &Gemm, bottoms: &[&Mat]) -> Result<Mat> {
 }
 
 /// Rounds the factors of a Gemm, if its `quantize_term` says so.
-fn round_factors(
-    layer: &Gemm,
-    a: &mut CowArray<'_, f64, Ix2>,
-    b: &mut CowArray<'_, f64, Ix2>,
-) -> Result<()> {
+fn round_factors(layer: &Gemm, a: &mut CowArray<'_, f64, Ix2>, b: &mut CowArray<'_, f64, Ix2>) -> Result<()> {
     match (layer.quantize_term, BlockFormat::of_term(layer.quantize_term)) {
         (0, _) => {}
         (_, Some(format)) if format.bits < 8 => {}

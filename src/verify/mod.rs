@@ -52,8 +52,8 @@ pub(crate) struct Pair {
     pub is_output: bool,
 }
 
-/// What floats have to satisfy, and its description.
-type Requirement = (fn(f32) -> bool, &'static str);
+/// What numbers have to satisfy, and its description.
+type Requirement = (fn(f64) -> bool, &'static str);
 
 /// What a conversion assumes of the elements of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,12 +67,12 @@ pub(crate) enum Assumed {
 }
 
 impl Assumed {
-    /// Returns the requirement on floats; `None` for integers, which are judged where they are compared.
-    fn of_floats(self) -> Option<Requirement> {
+    /// Returns the requirement on numbers; `None` for exact integers, which are judged when compared.
+    fn requirement(self) -> Option<Requirement> {
         match self {
             Assumed::Exact => None,
             Assumed::Whole => Some((|x| x.fract() == 0.0, "whole numbers")),
-            Assumed::NotTiny => Some((|x| x >= f32::MIN_POSITIVE, "at least 2^-126")),
+            Assumed::NotTiny => Some((|x| x >= f64::from(f32::MIN_POSITIVE), "at least 2^-126")),
         }
     }
 }

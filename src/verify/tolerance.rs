@@ -20,6 +20,12 @@ const HALF_STEP: f64 = 6e-8;
 const RELATIVE_BFLOAT: f64 = 0.016;
 /// The tolerance of windows whose weights are stored as integers.
 const RELATIVE_INT8: f64 = 0.1;
+/// The tolerance of windows whose weights are integers of 4 bits.
+const RELATIVE_INT4: f64 = 0.3;
+/// The rounding of a state of a recurrent operator, which is at most 1: some units of float32.
+const STATE_STEP: f64 = 5e-7;
+/// The operators with such states.
+const RECURRENT: [&str; 3] = ["GRU", "LSTM", "RNN"];
 
 /// How the weights of a window are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +33,8 @@ pub(super) enum Stored {
     Single,
     Half,
     Integers,
+    /// Integers of 4 bits.
+    Few,
 }
 
 impl Stored {
@@ -35,6 +43,7 @@ impl Stored {
             Stored::Single => RELATIVE,
             Stored::Half => RELATIVE_HALF,
             Stored::Integers => RELATIVE_INT8,
+            Stored::Few => RELATIVE_INT4,
         }
     }
 }
@@ -43,8 +52,11 @@ impl Window {
     /// Returns how the weights are stored.
     pub(super) fn stored(&self, net: &Net) -> Stored {
         let has_integers = |layer: &Layer| layer.is_int8() || layer.block_weight().is_some();
+        let has_few = |layer: &Layer| layer.block_weight().is_some_and(|(format, _)| format.bits == 4);
         let mut weights = self.net_layers(net).flat_map(|layer| layer.layer.weights());
-        if self.net_layers(net).any(|layer| has_integers(&layer.layer)) {
+        if self.net_layers(net).any(|layer| has_few(&layer.layer)) {
+            Stored::Few
+        } else if self.net_layers(net).any(|layer| has_integers(&layer.layer)) {
             Stored::Integers
         } else if weights.any(|weight| weight.tensor.dtype() == DType::F16) {
             Stored::Half
@@ -60,6 +72,9 @@ impl Window {
         // The model rounds to the types of its values.
         let computed =
             nodes.flat_map(|node| &node.outputs).flatten().filter_map(|id| run.types.get(id).copied());
+        let is_any_of = |names: &[&str]| {
+            self.nodes.iter().flatten().filter_map(|id| graph.node(*id)).any(|node| node.is_one_of(names))
+        };
         let mut relative = self.stored(run.subject.net).relative();
         for dtype in computed.chain([dtype]) {
             relative = relative.max(match dtype {
@@ -68,10 +83,11 @@ impl Window {
                 _ => 0.0,
             });
         }
-        if self.nodes.iter().flatten().filter_map(|id| graph.node(*id)).any(|node| node.is_one_of(&ROUGH)) {
+        if is_any_of(&ROUGH) {
             relative = relative.max(RELATIVE_ANGLES);
         }
-        let absolute = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
-        Tolerance { relative, absolute, whole: !dtype.is_float() }
+        let of_type = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
+        let of_state = if is_any_of(&RECURRENT) { STATE_STEP } else { 0.0 };
+        Tolerance { relative, absolute: of_type.max(of_state), whole: !dtype.is_float() }
     }
 }

@@ -12,7 +12,7 @@ use super::noise::{overflows, rounds};
 use super::proof::{State, WindowProof};
 use super::reduce::Example;
 use super::tolerance::Stored;
-use super::{Assumed, Passed, Run, Values, all_floats, as_mat};
+use super::{Assumed, Passed, Run, Values, as_mat};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::Trait;
@@ -142,9 +142,9 @@ impl Window {
         let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
         for value in nodes.flat_map(Node::reads) {
             let name = &graph.value(value).name;
-            let assumed = run.subject.assumed.get(name).and_then(|assumed| assumed.of_floats());
+            let assumed = run.subject.assumed.get(name).and_then(|assumed| assumed.requirement());
             let Some((holds, description)) = assumed else { continue };
-            if !run.values.get(value).is_ok_and(|array| all_floats(&array, holds)) {
+            if !run.values.get(value).is_ok_and(|array| array.all_numbers(holds)) {
                 unsupported!("the net assumes that the elements of \"{name}\" are {description}");
             }
         }
@@ -350,7 +350,7 @@ impl Window {
         }
         match &self.nodes {
             Some(nodes) => self.check_finite(run, nodes, given)?,
-            None if self.stored(run.subject.net) == Stored::Integers => {
+            None if matches!(self.stored(run.subject.net), Stored::Integers | Stored::Few) => {
                 unsupported!("weights in integers, whose rounding is known only where the nodes are")
             }
             None => {}

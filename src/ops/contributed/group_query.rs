@@ -154,7 +154,8 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     }
     if attention.rotary {
         let positions = x.optional(input::POSITION_IDS);
-        let positions = positions.unwrap_or_else(|| positions_of(x).queries.unsqueeze(&[0]).broadcast(&[batch, 1]));
+        let positions =
+            positions.unwrap_or_else(|| positions_of(x).queries.unsqueeze(&[0]).broadcast(&[batch, 1]));
         let [cos, sin] =
             [input::COS_CACHE, input::SIN_CACHE].map(|index| x.operand(index).gather(positions, 0));
         q = rotate(x, q, [cos, sin], heads, &attention)?;
@@ -171,7 +172,8 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let mut mask = plain_mask(x, input::ATTENTION_BIAS);
     let mut past = [input::PAST_KEY, input::PAST_VALUE].map(|index| x.optional(index));
     if attention.has_sink {
-        let nothing = x.make.number(0.0, x.dtype(input::QUERY)?).broadcast(&[batch, kv_heads, 1, attention.head]);
+        let nothing =
+            x.make.number(0.0, x.dtype(input::QUERY)?).broadcast(&[batch, kv_heads, 1, attention.head]);
         past = past.map(|past| Some(past.map_or(nothing, |past| x.make.concat(&[nothing, past], 2))));
         mask = mask_with_sink(x, mask, before);
     } else {

@@ -102,6 +102,9 @@ fn infer_col2im(call: &Call) -> Result<Vec<Fact>> {
             display_shape(call.shape(0)?)
         )
     };
+    if call.dtype(0)? == DType::Bool {
+        unsupported!("sums of booleans");
+    }
     let image = image_sizes(call)?;
     let layout = read_layout(call, image.len())?;
     let block = read_block(call, &image, &layout)?;

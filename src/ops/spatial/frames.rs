@@ -2,6 +2,7 @@
 
 use crate::ncnn::layer::Unfold;
 use crate::ops::prelude::*;
+use crate::ops::shape::size::divided;
 use crate::ops::spatial::window::WindowAxis;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(NCNN_DOMAIN, "Frames", Access::Selection, infer_frames)
@@ -45,15 +46,14 @@ impl Frames {
 
 fn infer_frames(call: &Call) -> Result<Vec<Fact>> {
     let frames = read_frames(call)?;
-    let mut shape = call.shape(0)?.to_vec();
+    let shape = call.shape(0)?;
     let end = frames.length() + frames.start;
     call.require(SizeCondition::first_of(&end, shape.at(frames.axis)?))?;
     let mut axes = [frames.count.clone(), Dim::Known(frames.elements)];
     if frames.elements_first {
         axes.reverse();
     }
-    shape.splice(frames.axis..=frames.axis, axes);
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    Ok(vec![Fact::new(call.dtype(0)?, divided(shape, frames.axis, axes))])
 }
 
 fn lower_frames(lower: &Lower) -> Result<()> {

@@ -189,7 +189,14 @@ enum Change {
 
 /// Returns the effect of a cast; `is_negative`: whether elements may be negative.
 fn change(from: DType, to: DType, is_negative: bool) -> Result<Change> {
-    if from == to || from == DType::Bool {
+    if from == to {
+        return Ok(Change::None);
+    }
+    // It has no 0, not even that of a boolean.
+    if to == DType::F8E8M0 {
+        return Ok(Change::Power);
+    }
+    if from == DType::Bool {
         return Ok(Change::None);
     }
     if to == DType::Bool {
@@ -200,9 +207,6 @@ fn change(from: DType, to: DType, is_negative: bool) -> Result<Change> {
     }
     if to == DType::F4E2M1 {
         return Ok(Change::SmallList);
-    }
-    if to == DType::F8E8M0 {
-        return Ok(Change::Power);
     }
     if to.is_float() {
         // Integers of 8 bits have no more digits than bfloat16.
@@ -254,6 +258,7 @@ mod tests {
             (DType::F32, DType::F4E2M1, Change::SmallList),
             (DType::F32, DType::F6E3M2, Change::Small(steps(DType::F6E3M2).unwrap())),
             (DType::F32, DType::F8E8M0, Change::Power),
+            (DType::Bool, DType::F8E8M0, Change::Power),
             (DType::F8E5M2, DType::F32, Change::None),
             (DType::F32, DType::I64, Change::CutOff),
             (DType::F32, DType::I4, Change::Wrap),

@@ -97,6 +97,9 @@ fn infer_scatter(call: &Call) -> Result<Vec<Fact>> {
         }
     } else {
         call.check_shape(2, indices)?;
+        if indices.len() != data.len() {
+            invalid!("indices of {} axes into data of {}", indices.len(), data.len());
+        }
         let axis = resolve_axis(call.int("axis")?, data.len())?;
         require_within(call, 1, std::slice::from_ref(data.at(axis)?))?;
     }

@@ -9,7 +9,7 @@ use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_ma
 use super::node::{AxisResize, Mode, Resize};
 use super::ratio::Ratio;
 use crate::ops::prelude::*;
-use crate::ops::shape::size::resized;
+use crate::ops::shape::size::{divided, resized};
 use crate::tensor::Border;
 
 /// The input sizes for which weights are compared, in addition to the smallest ones.
@@ -170,8 +170,7 @@ impl Blocks {
         let after = (from * self.reach - 1 - self.before).max(0);
         let padded = x.pad(&[(axis, [self.before, after].map(Dim::Known))], Border::Edge);
         let x = padded.first(axis, (&count + (self.reach - 1)) * from);
-        let mut shape = x.shape().to_vec();
-        shape.splice(axis..=axis, [count.clone(), Dim::Known(from)]);
+        let shape = divided(&x.shape(), axis, [count.clone(), Dim::Known(from)]);
         let size = &count * from;
         let part = |part| x.slice(axis, part * from, &size).reshape(shape.as_slice());
         let blocks = lower.join(&(0..self.reach).map(part).collect::<Vec<_>>(), axis + 1);
