@@ -11,11 +11,15 @@ use crate::tensor::DType;
 ///
 /// # Errors
 ///
-/// If the expansion fails.
+/// If the expansion fails, or refuses the node.
 pub(crate) fn add_definition(graph: &mut Graph, node: &Node, find: FindExpansion) -> Result<bool> {
     let op = op::find_handled(node)?;
     let Some(expansion) = find(node, Stage::PLAIN) else { return Ok(false) };
     let Some(expanded) = expansion.apply(graph, node, op, Stage::PLAIN)? else { return Ok(false) };
+    // What is made all the same has other elements.
+    if let Some(why) = expanded.refused {
+        return Err(why);
+    }
     for node in expanded.made.add_to(graph, node)? {
         graph.add_node(node);
     }

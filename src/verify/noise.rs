@@ -138,7 +138,7 @@ fn jumps(node: &Node) -> bool {
 
 /// Returns whether a node rounds to levels.
 pub(super) fn rounds(node: &Node) -> bool {
-    node.op_type.ends_with("QuantizeLinear")
+    op::find(node).is_some_and(|op| op.rounds)
 }
 
 /// Returns whether numbers are beyond the range of a type of wide integers, where the model wraps them, or

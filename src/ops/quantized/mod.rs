@@ -27,6 +27,8 @@ pub(super) const FAMILIES: &[&[Row]] = &[OPS, blocks::OPS, contrib::OPS, mixed::
 
 const QUANTIZE: Row = Row::new("QuantizeLinear", Access::Any, infer_quantize)
     .formula(expand_quantize)
+    // The model may not declare the type of the value.
+    .range(|call, _| quantized_type(call).map_or(Range::ANY, Range::of))
     .rounds()
     .exact()
     .lowers_to("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
