@@ -202,3 +202,20 @@ fn sizes_are_values_of_inputs() {
     let only = fixture("elementwise/celu");
     room.expect(&format!("{only} a.param a.bin --set x=1"), 0, "all inputs are set: the net has none");
 }
+
+#[test]
+fn values_of_inputs_give_the_declared_sizes() {
+    for (name, option) in [
+        ("expanded_to_elements", "--set n=2,3,4"),
+        ("grid_of_elements", "--set n=1,5,6,2"),
+        ("resized_to_elements", "--set n=1,2,6,7"),
+        ("shaped_by_elements", "--set n=1,3,4"),
+    ] {
+        let room = Room::new();
+        let model = fixture(&format!("assumption/{name}"));
+        let text = room.expect(&format!("{model} a.param a.bin --strict"), 1, option);
+        let (command, _) = printed(&text).remove(0);
+        let text = room.expect(&command, 0, "");
+        assert!(!text.contains("runtimes of ONNX refuse the model"), "{name}: {text}");
+    }
+}

@@ -25,11 +25,19 @@ pub(super) fn defaulted_inputs(model: &Model) -> Option<String> {
     Some(format!("inputs with a value in the model keep that value: {count} such as \"{first}\""))
 }
 
+/// What the warning of [`declared_instead`] says of the constants.
+const UNFIT: &str = "its constants do not fit its input, and the result has its declared shape";
+
+/// Returns whether a warning is one of [`declared_instead`].
+pub(super) fn is_of_unfit_constants(warning: &str) -> bool {
+    warning.contains(UNFIT)
+}
+
 /// Warns of nodes whose results have their declared shapes, because the constants that should give them do
 /// not fit: runtimes of ONNX refuse the model.
 pub(super) fn declared_instead(graph: &Graph) -> impl Iterator<Item = String> {
     let constants = graph.replaced_by_sizes.iter().filter(|(id, _)| graph.value(**id).constant.is_some());
-    constants.map(|(_, at)| format!("{at}: its constants do not fit its input, and the result has its declared shape: runtimes of ONNX refuse the model"))
+    constants.map(|(_, at)| format!("{at}: {UNFIT}: runtimes of ONNX refuse the model"))
 }
 
 /// Warns of names that the runtime cannot read.
@@ -63,7 +71,7 @@ pub(super) fn deep_net(net: &Net) -> Result<Option<String>> {
     let depth = net.depth();
     if depth > limits::NET_DEPTH {
         return Err(Error::limit(format!(
-            "a path of {depth} layers: the runtime recurses over them, and its stack bears about {}",
+            "a path of {depth} layers: the runtime recurses over them, and its stack takes about {}",
             limits::NET_DEPTH
         ))
         .help("keep loops of many iterations outside the net"));

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::simplify::prepare;
+use super::warning::is_of_unfit_constants;
 use super::{Conversion, Metadata, OptionInfo, OptionValue, Options, convert};
 use crate::error::{Error, ErrorCode, ErrorKind, Errors};
 use crate::onnx::{Model, Sources};
@@ -267,6 +268,8 @@ impl<'a> Search<'a> {
                 match self.attempt(&remedy) {
                     // A net without inputs computes a constant.
                     Some(Ok(converted)) if converted.inputs.is_empty() => {}
+                    Some(Ok(converted))
+                        if converted.warnings.iter().any(|text| is_of_unfit_constants(text)) => {}
                     Some(Ok(_)) => {
                         self.found.push(remedy);
                         break;

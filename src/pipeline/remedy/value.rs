@@ -7,7 +7,7 @@ use ndarray::{ArrayD, IxDyn};
 use super::super::Metadata;
 use super::part::Parts;
 use crate::common::index::IndexSet;
-use crate::graph::{Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::{Array, DType, Dim, Elements};
 
 /// The most elements of an input that decides: a flag, a rate, the size of a picture.
@@ -63,7 +63,30 @@ fn values(parts: &Parts, id: ValueId, metadata: &Metadata) -> Option<Vec<Array>>
         numbers(&[1, 2, 0, 64])
     };
     let count = usize::try_from(count).ok()?;
-    Some(tried.into_iter().filter_map(|sizes| array(&sizes, count, dtype)).collect())
+    let tried = declared(&parts.graph, id, count, dtype).into_iter().chain(tried);
+    Some(tried.filter_map(|sizes| array(&sizes, count, dtype)).collect())
+}
+
+/// Returns the values that give results their declared sizes: the sizes, or for floats the whole numbers by which
+/// they multiply those of the data.
+fn declared(graph: &Graph, id: ValueId, count: usize, dtype: DType) -> Vec<Vec<Dim>> {
+    let known = |id: Option<ValueId>| {
+        graph
+            .value(id?)
+            .shape
+            .as_deref()
+            .filter(|shape| shape.len() == count && shape.iter().all(|size| size.known().is_some()))
+    };
+    let readers = graph.nodes().map(|(_, node)| node).filter(|node| node.inputs.contains(&Some(id)));
+    let value = |node: &Node| {
+        let sizes = known(node.output(0))?;
+        if dtype.is_int() {
+            return Some(sizes.to_vec());
+        }
+        let pairs = sizes.iter().zip(known(node.input(0))?);
+        pairs.map(|(size, of_data)| size.exact_div(of_data)).collect()
+    };
+    readers.filter_map(value).collect()
 }
 
 /// Returns the sizes of the axes of other inputs after the first, free ones first: a length is one of them.
