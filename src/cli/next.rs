@@ -41,9 +41,11 @@ impl Next {
             let command = line.with(remedy)?;
             let set = remedy.set.iter().map(|(input, _)| input.as_str());
             let set = said_of(set.collect(), ["is a constant", "are constants"], "give your value");
-            let sized = remedy.input_shapes.iter().map(|(input, _)| input.as_str());
-            let verbs = ["has these sizes alone", "have these sizes alone"];
-            let sized = said_of(sized.collect(), verbs, "give yours");
+            let sized = remedy.input_shapes.iter().map(|(input, _)| input.as_str()).collect();
+            let sized = match remedy.is_tied {
+                true => said_of(sized, ["has these sizes", "have these sizes"], "the model leaves them open"),
+                false => said_of(sized, ["has these sizes alone", "have these sizes alone"], "give yours"),
+            };
             let flags = remedy.flags.iter().filter_map(|name| effect(name));
             let effects = flags.chain(set).chain(sized).collect();
             Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty(), effects })

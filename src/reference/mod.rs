@@ -7,6 +7,7 @@
 mod activation;
 mod array;
 mod attention;
+mod batch;
 mod convolution;
 mod elementwise;
 mod expression;

@@ -19,6 +19,8 @@ pub(super) struct Cuts<'a> {
     lengths: BTreeMap<BlobId, Vec<usize>>,
     /// The values that depend on inputs of the model.
     varying: BTreeSet<ValueId>,
+    /// The blobs that depend on inputs of the net: others are constants, whatever their values seem to be.
+    moving: BTreeSet<BlobId>,
     /// The layer that computes each blob.
     producers: IndexMap<BlobId, usize>,
     /// The nodes of the model in their order.
@@ -33,7 +35,14 @@ impl<'a> Cuts<'a> {
         varying: BTreeSet<ValueId>,
     ) -> Cuts<'a> {
         let positions = positions(&subject.model.graph);
-        Cuts { subject, paired, lengths, varying, producers: reference::producers(subject.net), positions }
+        let mut moving: BTreeSet<BlobId> = subject.net.inputs.iter().copied().collect();
+        for layer in &subject.net.layers {
+            if layer.bottoms.iter().any(|blob| moving.contains(blob)) {
+                moving.extend(&layer.tops);
+            }
+        }
+        let producers = reference::producers(subject.net);
+        Cuts { subject, paired, lengths, varying, moving, producers, positions }
     }
 
     /// Returns the windows in the order of their last layers.
@@ -58,7 +67,8 @@ impl<'a> Cuts<'a> {
         let given = read.into_iter().filter_map(|blob| {
             let (value, pair) = self.paired.get(&blob)?;
             let (value, sizes, order) = (*value, pair.sizes.clone(), pair.order);
-            let (varies, mut range) = (self.varying.contains(&value), op::range::range(graph, value));
+            let varies = self.varying.contains(&value) && self.moving.contains(&blob);
+            let mut range = op::range::range(graph, value);
             if self.subject.assumed.get(&graph.value(value).name) == Some(&Assumed::NotTiny) {
                 range.least = range.least.max(f64::from(f32::MIN_POSITIVE));
             }

@@ -117,10 +117,12 @@ impl Random {
         Array::new(array.dtype(), Elements::I64(levels))
     }
 
-    /// Returns floats with others in place of those that are not finite.
-    pub fn finite(&mut self, array: &Array) -> Array {
+    /// Returns floats with others, in a range, in place of those that are not finite.
+    pub fn finite(&mut self, array: &Array, range: Range) -> Array {
+        let (least, most): (f32, f32) = (range.least.as_(), range.most.as_());
         let Elements::F32(elements) = array.elements() else { return array.clone() };
-        let elements = elements.map(|x| if x.is_finite() { *x } else { self.number(Law::Large) });
+        let elements =
+            elements.map(|x| if x.is_finite() { *x } else { self.number(Law::Large).max(least).min(most) });
         Array::new(array.dtype(), Elements::F32(elements))
     }
 

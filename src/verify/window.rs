@@ -156,7 +156,7 @@ impl Window {
         };
         // Nets are right for finite floats.
         let mut random = Random::new(0);
-        let finite = self.drawn(&given, |_, array| random.finite(array));
+        let finite = self.drawn(&given, |given, array| random.finite(array, given.range));
         let expected = self.evaluate(run, nodes, &finite, &mut |array| array)?;
         self.compare(run, &finite, &expected)?.add_to(proof, finite, expected);
         Ok(())

@@ -130,6 +130,12 @@ fn quantized_type(call: &Call) -> Result<DType> {
 }
 
 fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
+    for index in 0..2 {
+        let dtype = call.dtype(index)?;
+        if !dtype.is_float() && dtype != DType::I32 {
+            return Err(Error::invalid(format!("quantization of {dtype}")).at_part(call.label(index)));
+        }
+    }
     Ok(vec![Fact::new(quantized_type(call)?, call.shape(0)?.to_vec())])
 }
 

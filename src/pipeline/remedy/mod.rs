@@ -53,6 +53,8 @@ pub struct Remedy {
     pub set: Vec<(String, Array)>,
     /// Shapes of inputs.
     pub input_shapes: Vec<(String, Vec<Dim>)>,
+    /// Whether these shapes fix no size, but state one as a sum of others.
+    pub is_tied: bool,
     /// The inputs of a part of the model; empty for the inputs of the model.
     pub inputs: Vec<String>,
     /// The outputs of a part of the model; empty for the outputs of the model.
@@ -143,7 +145,7 @@ pub(crate) fn remedies(sources: &Sources, options: &Options, errors: &Errors) ->
     let Some(mut search) = Search::new(sources, options, errors) else { return Vec::new() };
     search.set_flags(errors);
     // What converts the whole model is better than a part, and one such option is enough.
-    for step in [Search::set_values, Search::set_sizes, Search::cut] {
+    for step in [Search::set_values, Search::tie_sizes, Search::set_sizes, Search::cut] {
         if search.found.is_empty() {
             step(&mut search);
         }
@@ -278,6 +280,22 @@ impl<'a> Search<'a> {
                     Some(Err(_)) => {}
                     None => return,
                 }
+            }
+        }
+    }
+
+    /// Tries sums of sizes as the length of a mask: a cache of the runtime needs one that grows with it.
+    fn tie_sizes(&mut self) {
+        let free = match super::convert::free_inputs(self.sources, &self.base.apply(&self.options)) {
+            Ok(free) if self.options.kv_cache => free,
+            _ => return,
+        };
+        for shapes in size::tied(&free) {
+            let remedy = Remedy { input_shapes: shapes, is_tied: true, ..self.base.clone() };
+            match self.attempt(&remedy) {
+                Some(Ok(_)) => return self.found.push(remedy),
+                Some(Err(_)) => {}
+                None => return,
             }
         }
     }

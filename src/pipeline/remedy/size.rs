@@ -54,6 +54,34 @@ pub(super) fn usual(free: &[FreeInput], metadata: &Metadata) -> Vec<Vec<(String,
     tried
 }
 
+/// Returns shapes of inputs in which a size that one input of integers alone has, such as the length of a
+/// mask, is the sum of two others.
+pub(super) fn tied(free: &[FreeInput]) -> Vec<Vec<(String, Vec<Dim>)>> {
+    let names = |input: &FreeInput| {
+        let mut names = BTreeSet::new();
+        input.shape.iter().for_each(|size| size.collect_symbols(&mut names));
+        names
+    };
+    let mut readers: BTreeMap<String, usize> = BTreeMap::new();
+    for name in free.iter().flat_map(names) {
+        *readers.entry(name).or_default() += 1;
+    }
+    let integers = free.iter().filter(|input| input.dtype.is_some_and(DType::is_int));
+    let single = integers.flat_map(|input| input.shape.iter().filter_map(Dim::symbol_name));
+    let single: BTreeSet<&str> = single.filter(|name| readers.get(*name) == Some(&1)).collect();
+    let mut shapes = Vec::new();
+    for name in single {
+        let others: Vec<Dim> =
+            readers.keys().filter(|other| *other != name).map(|other| Dim::symbol(other)).collect();
+        for (index, first) in others.iter().enumerate() {
+            let sums = others.iter().skip(index + 1).map(|second| first + second);
+            shapes.extend(sums.map(|sum| fixed(free, &BTreeMap::from([(name.to_owned(), sum)]))));
+        }
+    }
+    shapes.retain(|shapes| !shapes.is_empty());
+    shapes
+}
+
 /// Returns the shapes of the inputs of which these values of symbols fix sizes, without those that cannot be
 /// written.
 fn fixed(free: &[FreeInput], chosen: &BTreeMap<String, Dim>) -> Vec<(String, Vec<Dim>)> {
@@ -132,5 +160,22 @@ mod tests {
             assert!(shown[0] == first[0] && shown.contains(&first[1].to_owned()), "{inputs:?} {shown:?}");
         }
         assert!(shown(&[], &[]).is_empty());
+    }
+
+    #[test]
+    fn the_length_of_a_mask_is_a_sum() {
+        let input = |name: &str, dtype, shape: &str| FreeInput {
+            name: name.to_owned(),
+            dtype: Some(dtype),
+            shape: shape.split(' ').map(|size| size.parse().unwrap()).collect(),
+        };
+        let free = [
+            input("ids", DType::I64, "1 S"),
+            input("mask", DType::I64, "1 M"),
+            input("cache", DType::F32, "1 P 8"),
+            input("keys", DType::F32, "1 S 8"),
+        ];
+        let sum: Dim = "P+S".parse().unwrap();
+        assert_eq!(tied(&free), [[("mask".to_owned(), vec![Dim::ONE, sum])]]);
     }
 }

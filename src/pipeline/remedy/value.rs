@@ -67,8 +67,8 @@ fn values(parts: &Parts, id: ValueId, metadata: &Metadata) -> Option<Vec<Array>>
     Some(tried.filter_map(|sizes| array(&sizes, count, dtype)).collect())
 }
 
-/// Returns the values that give results their declared sizes: the sizes, or for floats the whole numbers by which
-/// they multiply those of the data.
+/// Returns the values that give results their declared sizes: the sizes, or for floats the whole numbers by
+/// which they multiply those of the data.
 fn declared(graph: &Graph, id: ValueId, count: usize, dtype: DType) -> Vec<Vec<Dim>> {
     let known = |id: Option<ValueId>| {
         graph

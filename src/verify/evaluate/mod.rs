@@ -41,7 +41,7 @@ pub(super) fn evaluation(node: &Node) -> Option<Evaluation> {
 
 /// Returns the evaluation of a node that the engine may refuse; `None` for other operators.
 pub(super) fn further_evaluation(node: &Node) -> Option<Evaluation> {
-    let list: [(&str, Evaluation); 16] = [
+    let list: [(&str, Evaluation); 17] = [
         ("AveragePool", window::average_pool),
         ("BlackmanWindow", |call| source::cosine_window(call, [0.42, 0.5, 0.08])),
         ("Col2Im", window::columns_to_image),
@@ -54,6 +54,7 @@ pub(super) fn further_evaluation(node: &Node) -> Option<Evaluation> {
         ("HammingWindow", |call| source::cosine_window(call, [25.0 / 46.0, 21.0 / 46.0, 0.0])),
         ("HannWindow", |call| source::cosine_window(call, [0.5, 0.5, 0.0])),
         ("Hardmax", normalization::hard_max),
+        ("InstanceNormalization", normalization::instance_normalization),
         ("LpPool", window::lp_pool),
         ("MaxPool", window::max_pool),
         ("MeanVarianceNormalization", normalization::mean_variance),

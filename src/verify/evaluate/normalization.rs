@@ -153,6 +153,17 @@ pub(super) fn group_normalization(call: &Call) -> Result<Vec<Array>> {
     Ok(vec![typed(call, scaled(&in_shape(rows, &shape)?, &scale, Some(&bias))?)?])
 }
 
+/// The normalization of each channel of each element of the batch.
+pub(super) fn instance_normalization(call: &Call) -> Result<Vec<Array>> {
+    let x = call.array(0)?.to_f64()?;
+    let (shape, rank) = (x.shape().to_vec(), x.ndim());
+    let [batch, channels, ..] = shape[..] else { unsupported!("an input without channels") };
+    let epsilon = f64::from(call.float_or("epsilon", 1e-5)?);
+    let Normalized { rows, .. } = normalized(x, batch * channels, epsilon)?;
+    let (scale, bias) = (of_channels(call, 1, rank, 1)?, of_channels(call, 2, rank, 1)?);
+    Ok(vec![typed(call, scaled(&in_shape(rows, &shape)?, &scale, Some(&bias))?)?])
+}
+
 /// BatchNormalization by mean and variance of the batch; the running ones are outputs.
 pub(super) fn training(call: &Call) -> Result<Vec<Array>> {
     let x = call.array(0)?.to_f64()?;
