@@ -219,3 +219,14 @@ fn values_of_inputs_give_the_declared_sizes() {
         assert!(!text.contains("runtimes of ONNX refuse the model"), "{name}: {text}");
     }
 }
+
+#[test]
+fn the_length_of_a_mask_is_the_sum_of_others() {
+    let room = Room::new();
+    let model = fixture("decoder/mask_of_its_own_length");
+    let line = format!("{model} a.param a.bin --kv-cache");
+    let text = room.expect(&line, 1, "\"mask\" has these sizes: the model leaves them open");
+    let (command, percent) = printed(&text).remove(0);
+    assert_eq!((command.as_str(), percent), (format!("{line} --input-shape mask:1,P+S").as_str(), 100));
+    room.expect(&command, 0, "a cache, continued by \"nk\"");
+}
