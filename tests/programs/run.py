@@ -331,6 +331,23 @@ def decoder_with_a_state():
     return model(inputs, outputs, nodes, {"table": table, "tenth": np.float32(0.1)}, {})
 
 
+def decoder_of_one_token():
+    """The logits of the next number, if the token is the next one of the call before."""
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["now"], axis=0),
+        helper.make_node("Gather", ["rows", "input_ids"], ["here"], axis=0),
+        helper.make_node("Mul", ["past_row", "here"], ["both"]),
+        helper.make_node("ReduceSum", ["both", "axis"], ["follows"], keepdims=1),
+        helper.make_node("Mul", ["now", "follows"], ["logits"]),
+        helper.make_node("Identity", ["now"], ["present_row"]),
+    ]
+    inputs = [value("input_ids", [1], TensorProto.INT64), value("past_row", [1, 50])]
+    outputs = [value("logits", [1, 50]), value("present_row", [1, 50])]
+    rows = np.eye(50, dtype=np.float32)
+    constants = {"table": np.roll(rows, 1, axis=1), "rows": rows, "axis": np.array([1])}
+    return model(inputs, outputs, nodes, constants, {})
+
+
 def decoder_with_a_cache():
     """The logits of the next number, if the cache has as many rows as there were tokens before."""
     nodes = [
@@ -491,6 +508,7 @@ CASES = {
     "decoder": (decoder, ["5", "7"], STEPS),
     "limited_decoder": (limited_decoder, ["5", "7"], " ".join(str(n) for n in range(8, 19)) + " \n"),
     "decoder_with_a_state": (decoder_with_a_state, ["7"], STEPS),
+    "decoder_of_one_token": (decoder_of_one_token, ["5", "6", "7"], STEPS),
     "decoder_with_a_cache": (decoder_with_a_cache, ["6", "7"], STEPS),
     "reader": (reader, ["2", "1"], ranked(good=GOOD, bad=BAD)),
     "pairs": (pairs, ["2", "1"], ranked(good=GOOD, bad=BAD)),
