@@ -32,7 +32,11 @@ const OTHER_FILES: &[(usize, &[u8], &str)] = &[
     (4, b"ORTM", "it is in onnxruntime's own format: convert the original ONNX model"),
     (4, b"TFL3", "it is a TensorFlow Lite model: convert it with tf2onnx"),
     (0, b"\x89HDF", "it is an HDF5 file, as Keras's models are: convert it with tf2onnx"),
-    (0, b"GGUF", "it is a GGUF file"),
+    (
+        0,
+        b"GGUF",
+        "it is a GGUF file: transformers reads it by from_pretrained(FOLDER, gguf_file=FILE); save that model, export it to ONNX, and convert the export; --weights int4 rounds its floats to blocks again",
+    ),
     (0, b"7767517", "it is an ncnn model already"),
 ];
 

@@ -88,8 +88,9 @@ impl Random {
     }
 
     /// Returns floats, each of which is larger or smaller by at most a part: of float32, and by as many units
-    /// in the last place of types with fewer digits. Small numbers of float16 may be 0.
-    pub fn rounded(&mut self, array: &Array, part: f32) -> Array {
+    /// in the last place of types with fewer digits. Small numbers of float16 may be 0. The whole part shows
+    /// most, but what repeats, as remainders do, may be the same after it.
+    pub fn rounded(&mut self, array: &Array, part: f32, is_whole: bool) -> Array {
         let Elements::F32(elements) = array.elements() else { return array.clone() };
         let unit = part / f32::EPSILON;
         let (part, step) = match array.dtype() {
@@ -98,8 +99,7 @@ impl Random {
             _ => (part, 0.0),
         };
         let elements = elements.map(|x| {
-            // The whole change shows most, but what repeats, as remainders do, may be the same after it.
-            let share = if self.0.bool() { 1.0 } else { self.0.f32() };
+            let share = if is_whole { 1.0 } else { self.0.f32() };
             let change = share * (part * x + step);
             x + if self.0.bool() { change } else { -change }
         });

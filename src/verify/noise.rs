@@ -68,10 +68,13 @@ impl Window {
         noise: &mut ArrayD<f64>,
     ) -> Result<()> {
         let graph = &run.subject.model.graph;
-        let mut random = Random::new(seed);
+        let (mut random, is_whole) = (Random::new(seed), seed < ROUNDED);
         let changed = origin.given.iter().map(|(value, array, is_rounded)| {
-            let array =
-                if *is_rounded { Arc::new(random.rounded(array, ROUNDING)) } else { Arc::clone(array) };
+            let array = if *is_rounded {
+                Arc::new(random.rounded(array, ROUNDING, is_whole))
+            } else {
+                Arc::clone(array)
+            };
             (*value, array)
         });
         let mut values = Values::new(graph, changed.collect::<Vec<_>>());
@@ -79,13 +82,13 @@ impl Window {
             let read = origin.nodes.iter().filter_map(|id| graph.node(*id)).flat_map(Node::reads);
             for value in read.collect::<BTreeSet<_>>() {
                 if let Some(constant) = &graph.value(value).constant {
-                    let rounded = random.rounded(&constant.load()?, ROUNDING_HALF);
+                    let rounded = random.rounded(&constant.load()?, ROUNDING_HALF, is_whole);
                     values.arrays.insert(value, Arc::new(rounded));
                 }
             }
         }
         let mut rounded = |array: Array| {
-            let array = random.rounded(&array, ROUNDING);
+            let array = random.rounded(&array, ROUNDING, is_whole);
             if run.subject.drops_rounding { random.dithered(&array) } else { array }
         };
         for id in &origin.nodes {

@@ -23,6 +23,8 @@ use crate::tensor::{Array, Elements, Range};
 
 /// The most multiply-adds, or elements, of a window that is computed on further random elements.
 const WORK: u64 = 2_000_000;
+/// The relative error above which a difference is no rounding, even where it is not known.
+const UNKNOWN: f64 = 0.05;
 /// Labels are exact in float32 up to this number.
 const LABELS: usize = 1 << 24;
 
@@ -357,10 +359,16 @@ impl Window {
         }
         let (origin, mut noise) = (self.origin(run, given), ArrayD::zeros(value.raw_dim()));
         for seed in 0..origin.changes {
-            if outcome.difference.is_none()
-                || self.add_noise(run, (&origin, &value), seed, &mut noise).is_err()
-            {
+            if outcome.difference.is_none() {
                 break;
+            }
+            match self.add_noise(run, (&origin, &value), seed, &mut noise) {
+                Ok(()) => {}
+                // Rounded numbers may decide sizes.
+                Err(error) if outcome.error < UNKNOWN => {
+                    unsupported!("the rounding of the model is not known: {error}")
+                }
+                Err(_) => break,
             }
             outcome = compared(&got, Some(&noise));
         }
