@@ -7,7 +7,6 @@
 mod activation;
 mod array;
 mod attention;
-mod batch;
 mod convolution;
 mod elementwise;
 mod expression;

@@ -15,13 +15,6 @@ const ABSENT: i32 = -233;
 /// The batch axis of a Mat without a batch.
 const NO_BATCH: i32 = 233;
 
-/// Returns the axis that is the batch of the bottom, and that of the top.
-pub(super) fn batch_axes(layer: &Layer) -> Result<[Option<usize>; 2]> {
-    let Layer::Reshape(layer) = layer else { return Ok([None; 2]) };
-    let axis = |param: i32| (param != NO_BATCH).then(|| usize::try_from(param)).transpose();
-    Ok([axis(layer.input_batch_axis)?, axis(layer.output_batch_axis)?])
-}
-
 /// Computes a layer of this file.
 pub(super) fn compute(layer: &Layer, bottoms: &[&Mat]) -> Result<Mat> {
     let mat = bottom(bottoms, 0)?;
@@ -39,6 +32,9 @@ pub(super) fn compute(layer: &Layer, bottoms: &[&Mat]) -> Result<Mat> {
 
 /// Returns the sizes that a Reshape states, outermost first.
 fn reshaped(layer: &Reshape, mat: &Mat, bottoms: &[&Mat]) -> Result<Vec<usize>> {
+    if layer.input_batch_axis != NO_BATCH || layer.output_batch_axis != NO_BATCH {
+        unsupported!("a Reshape of a batch");
+    }
     let mut sizes = if layer.shape_expr.is_empty() {
         let params = match (layer.w, layer.h, layer.c, layer.d) {
             (ABSENT, ..) => vec![],

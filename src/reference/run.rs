@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use num_traits::AsPrimitive;
 
-use super::Mat;
-use super::batch::compute_with_batch;
+use super::{Mat, compute};
 use crate::common::index::IndexMap;
-use crate::error::{Result, invalid, unsupported};
+use crate::error::{Result, invalid};
 use crate::ncnn::{BlobId, Layer, Net};
 
 /// What becomes of the elements of each blob.
@@ -52,7 +51,6 @@ pub(crate) fn run_layers(
         given.into_iter().map(|(blob, mat)| (blob, Arc::new(mat))).collect();
     // The blobs whose elements are int8: layers do not round them again.
     let mut int8: BTreeSet<BlobId> = BTreeSet::new();
-    let mut batched: BTreeSet<BlobId> = BTreeSet::new();
     for layer in layers() {
         let describe = || format!("{} \"{}\"", layer.layer.type_name(), layer.name);
         let mut tops: Vec<Arc<Mat>> = {
@@ -65,19 +63,14 @@ pub(crate) fn run_layers(
             }
             match (&layer.layer, &bottoms[..]) {
                 // A weight that many layers read is in memory once.
-                (Layer::Split(_), [blob]) => {
-                    if layer.bottoms.iter().any(|blob| batched.contains(blob)) {
-                        batched.extend(&layer.tops);
-                    }
-                    vec![Arc::clone(blob); layer.tops.len()]
-                }
+                (Layer::Split(_), [blob]) => vec![Arc::clone(blob); layer.tops.len()],
                 _ => {
                     let numbers = bottoms.first().zip(scale).map(|(blob, scale)| &***blob / scale);
                     let mut bottoms: Vec<&Mat> = bottoms.into_iter().map(|blob| &**blob).collect();
                     if let (Some(numbers), Some(first)) = (&numbers, bottoms.first_mut()) {
                         *first = numbers;
                     }
-                    let tops = compute_with_batch(layer, &bottoms, &mut batched);
+                    let tops = compute(&layer.layer, &bottoms, layer.tops.len());
                     tops.map_err(|error| error.at_part(describe()))?.into_iter().map(Arc::new).collect()
                 }
             }
@@ -98,9 +91,6 @@ pub(crate) fn run_layers(
                 values.remove(blob);
             }
         }
-    }
-    if let Some(blob) = wanted.iter().find(|blob| batched.contains(blob)) {
-        unsupported!("the blob \"{}\" has a batch", net.blob(*blob).name);
     }
     let blobs: Result<Vec<Arc<Mat>>> = wanted
         .iter()
