@@ -91,8 +91,7 @@ impl Purpose {
                 }
             }
         }
-        let has_states = roles.iter().any(|role| matches!(role, Role::State(_)));
-        let tail = tail(subject, source, has_states);
+        let tail = tail(subject, source, has_states(&roles));
         Purpose { roles, source, tail }
     }
 
@@ -103,6 +102,10 @@ impl Purpose {
             _ => None,
         })
     }
+}
+
+fn has_states(roles: &[Role]) -> bool {
+    roles.iter().any(|role| matches!(role, Role::State(_)))
 }
 
 fn set(roles: &mut [Role], index: usize, value: Role) {
@@ -222,7 +225,7 @@ fn set_tokens(subject: &Subject, roles: &mut [Role]) -> bool {
 fn are_of_tokens(subject: &Subject, roles: &[Role]) -> bool {
     let inputs = || subject.inputs.iter().zip(roles);
     let count = inputs().find(|(_, role)| **role == Role::Tokens).and_then(|(port, _)| port.form.last());
-    let has_states = roles.iter().any(|role| matches!(role, Role::State(_)));
+    let has_states = has_states(roles);
     // Some exporters name the length of a mask separately.
     let is_of_masks = |size: &Dim| {
         let mut readers = inputs().filter(|(port, _)| port.form.contains(size));

@@ -84,7 +84,7 @@ pub(super) enum Map {
     Pixels,
 }
 
-/// Returns the use of the outputs of a net, whose states outputs may continue.
+/// Returns the use of the outputs of a net. `has_states`: some of them continue inputs.
 pub(super) fn tail(subject: &Subject, source: Source, has_states: bool) -> Tail {
     let found = match source {
         Source::Picture(picture) => {
@@ -159,8 +159,12 @@ fn next(subject: &Subject, has_states: bool) -> Option<Tail> {
     let logits = subject.outputs.iter().position(|port| port.name.to_lowercase().contains("logits"))?;
     let shape = &subject.outputs.get(logits)?.shape;
     let vocabulary = shape.last().and_then(Dim::known)?;
-    let is_next = if has_states { matches!(shape.len(), 2 | 3) } else { shape.len() == 3 };
-    (is_next && (has_states || vocabulary >= MIN_VOCABULARY)).then_some(Tail::Next { output: logits })
+    let is_next = match shape.len() {
+        2 => has_states,
+        3 => has_states || vocabulary >= MIN_VOCABULARY,
+        _ => false,
+    };
+    is_next.then_some(Tail::Next { output: logits })
 }
 
 fn scores(subject: &Subject) -> Option<Tail> {

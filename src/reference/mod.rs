@@ -23,7 +23,7 @@ mod spectrum;
 
 use ndarray::ArrayD;
 
-use crate::error::{Result, unsupported};
+use crate::error::{Result, invalid, unsupported};
 use crate::ncnn::Layer;
 pub use run::run;
 #[cfg(feature = "verify")]
@@ -116,7 +116,6 @@ pub(crate) fn compute(layer: &Layer, bottoms: &[&Mat], tops: usize) -> Result<Ve
         | Layer::Reorg(_)
         | Layer::ShuffleChannel(_)
         | Layer::Slice(_)
-        | Layer::Split(_)
         | Layer::Tile(_) => movement::compute(layer, bottoms, tops),
         Layer::ExpandDims(_) | Layer::Reshape(_) | Layer::Squeeze(_) => one(reshape::compute(layer, bottoms)),
         Layer::Einsum(_) | Layer::Embed(_) | Layer::Gemm(_) | Layer::InnerProduct(_) | Layer::MatMul(_) => {
@@ -140,6 +139,7 @@ pub(crate) fn compute(layer: &Layer, bottoms: &[&Mat], tops: usize) -> Result<Ve
         | Layer::StatisticsPooling(_)
         | Layer::YoloDetectionOutput(_)
         | Layer::Yolov3DetectionOutput(_) => unsupported!("{} has no reference", layer.type_name()),
-        Layer::Input(_) => crate::error::invalid!("an Input is given, not computed"),
+        // The tops of Split are its bottom.
+        Layer::Input(_) | Layer::Split(_) => invalid!("{} is not computed", layer.type_name()),
     }
 }

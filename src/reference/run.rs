@@ -80,7 +80,7 @@ pub(crate) fn run_layers(
         }
         if precision == Precision::Single {
             let round = |x: f64| f64::from(AsPrimitive::<f32>::as_(x));
-            // What is shared is a bottom, which is rounded already or given.
+            // The tops of Split are its bottom, which is rounded already or given.
             tops.iter_mut().filter_map(Arc::get_mut).for_each(|top| top.mapv_inplace(round));
         }
         values.extend(layer.tops.iter().copied().zip(tops));
@@ -92,15 +92,11 @@ pub(crate) fn run_layers(
             }
         }
     }
-    let blobs: Result<Vec<Arc<Mat>>> = wanted
-        .iter()
-        .map(|blob| match values.get(blob) {
-            Some(value) => Ok(Arc::clone(value)),
-            None => invalid!("blob \"{}\" is not given", net.blob(*blob).name),
-        })
-        .collect();
-    drop(values);
-    Ok(blobs?.into_iter().map(Arc::unwrap_or_clone).collect())
+    let take = |blob: &BlobId| match values.get(blob) {
+        Some(value) => Ok(Mat::clone(value)),
+        None => invalid!("blob \"{}\" is not given", net.blob(*blob).name),
+    };
+    wanted.iter().map(take).collect()
 }
 
 /// Returns the scale of int8 in a weight of a layer, if it has that weight.

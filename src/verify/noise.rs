@@ -69,13 +69,9 @@ impl Window {
     ) -> Result<()> {
         let graph = &run.subject.model.graph;
         let (mut random, is_whole) = (Random::new(seed), seed < ROUNDED);
-        let changed = origin.given.iter().map(|(value, array, is_rounded)| {
-            let array = if *is_rounded {
-                Arc::new(random.rounded(array, ROUNDING, is_whole))
-            } else {
-                Arc::clone(array)
-            };
-            (*value, array)
+        let changed = origin.given.iter().map(|(value, array, is_rounded)| match is_rounded {
+            true => (*value, Arc::new(random.rounded(array, ROUNDING, is_whole))),
+            false => (*value, Arc::clone(array)),
         });
         let mut values = Values::new(graph, changed.collect::<Vec<_>>());
         if self.stored(run.subject.net) == Stored::Half {

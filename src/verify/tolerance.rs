@@ -22,7 +22,7 @@ const HALF_STEP: f64 = 6e-8;
 const RELATIVE_BFLOAT: f64 = 0.016;
 /// The tolerance of windows whose weights are stored as integers.
 const RELATIVE_INT8: f64 = 0.1;
-/// The tolerance of windows whose weights are integers of 4 bits.
+/// The same for integers of 4 bits.
 const RELATIVE_INT4: f64 = 0.3;
 /// The rounding of a state of a recurrent operator, which is at most 1: some units of float32.
 const STATE_STEP: f64 = 5e-7;
@@ -34,9 +34,8 @@ const RECURRENT: [&str; 3] = ["GRU", "LSTM", "RNN"];
 pub(super) enum Stored {
     Single,
     Half,
-    Integers,
-    /// Integers of 4 bits.
-    Few,
+    /// Integers of at least so many bits.
+    Integers(usize),
 }
 
 impl Stored {
@@ -44,8 +43,8 @@ impl Stored {
         match self {
             Stored::Single => RELATIVE,
             Stored::Half => RELATIVE_HALF,
-            Stored::Integers => RELATIVE_INT8,
-            Stored::Few => RELATIVE_INT4,
+            Stored::Integers(4) => RELATIVE_INT4,
+            Stored::Integers(_) => RELATIVE_INT8,
         }
     }
 }
@@ -53,13 +52,13 @@ impl Stored {
 impl Window {
     /// Returns how the weights are stored.
     pub(super) fn stored(&self, net: &Net) -> Stored {
-        let has_integers = |layer: &Layer| layer.is_int8() || layer.block_weight().is_some();
-        let has_few = |layer: &Layer| layer.block_weight().is_some_and(|(format, _)| format.bits == 4);
+        let bits = |layer: &Layer| match layer.block_weight() {
+            Some((format, _)) => Some(format.bits),
+            None => layer.is_int8().then_some(8),
+        };
         let mut weights = self.net_layers(net).flat_map(|layer| layer.layer.weights());
-        if self.net_layers(net).any(|layer| has_few(&layer.layer)) {
-            Stored::Few
-        } else if self.net_layers(net).any(|layer| has_integers(&layer.layer)) {
-            Stored::Integers
+        if let Some(bits) = self.net_layers(net).filter_map(|layer| bits(&layer.layer)).min() {
+            Stored::Integers(bits)
         } else if weights.any(|weight| weight.tensor.dtype() == DType::F16) {
             Stored::Half
         } else {
@@ -70,13 +69,10 @@ impl Window {
     /// Returns the tolerance of a value of a type.
     pub(super) fn tolerance(&self, run: &Run, dtype: DType) -> Tolerance {
         let graph = &run.subject.model.graph;
-        let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
         // The model rounds to the types of its values.
-        let computed =
-            nodes.flat_map(|node| &node.outputs).flatten().filter_map(|id| run.types.get(id).copied());
-        let is_any_of = |names: &[&str]| {
-            self.nodes.iter().flatten().filter_map(|id| graph.node(*id)).any(|node| node.is_one_of(names))
-        };
+        let outputs = self.graph_nodes(graph).flat_map(|node| &node.outputs).flatten();
+        let computed = outputs.filter_map(|id| run.types.get(id).copied());
+        let is_any_of = |names: &[&str]| self.graph_nodes(graph).any(|node| node.is_one_of(names));
         let mut relative = self.stored(run.subject.net).relative();
         for dtype in computed.chain([dtype]) {
             relative = relative.max(match dtype {

@@ -23,7 +23,7 @@ use crate::tensor::{Array, Elements, Range};
 
 /// The most multiply-adds, or elements, of a window that is computed on further random elements.
 const WORK: u64 = 2_000_000;
-/// The relative error above which a difference is no rounding, even where it is not known.
+/// The relative error from which a difference counts even if the rounding of the model is unknown.
 const UNKNOWN: f64 = 0.05;
 /// Labels are exact in float32 up to this number.
 const LABELS: usize = 1 << 24;
@@ -131,9 +131,12 @@ impl Window {
         self.layers.iter().filter_map(|index| net.layers.get(*index))
     }
 
+    pub(super) fn graph_nodes<'g>(&'g self, graph: &'g Graph) -> impl Iterator<Item = &'g Node> + 'g {
+        self.nodes.iter().flatten().filter_map(|id| graph.node(*id))
+    }
+
     fn node_names(&self, graph: &Graph) -> Vec<String> {
-        let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
-        nodes
+        self.graph_nodes(graph)
             .map(|node| if node.name.is_empty() { node.at().to_string() } else { node.name.clone() })
             .collect()
     }
@@ -141,8 +144,7 @@ impl Window {
     /// Compares on the values of a run of the whole model.
     fn on_run(&self, run: &Run, proof: &mut WindowProof) -> Result<()> {
         let graph = &run.subject.model.graph;
-        let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
-        for value in nodes.flat_map(Node::reads) {
+        for value in self.graph_nodes(graph).flat_map(Node::reads) {
             let name = &graph.value(value).name;
             let assumed = run.subject.assumed.get(name).and_then(|assumed| assumed.requirement());
             let Some((holds, description)) = assumed else { continue };
@@ -352,7 +354,7 @@ impl Window {
         }
         match &self.nodes {
             Some(nodes) => self.check_finite(run, nodes, given)?,
-            None if matches!(self.stored(run.subject.net), Stored::Integers | Stored::Few) => {
+            None if matches!(self.stored(run.subject.net), Stored::Integers(_)) => {
                 unsupported!("weights in integers, whose rounding is known only where the nodes are")
             }
             None => {}

@@ -28,8 +28,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
         .lowers_to("RotaryEmbedding, Concat, MatMul, Mul, Tanh, Add, Softmax, MatMul")
         .limits(
-            "batches of free size; the output of scores; quantized caches; norms of queries and keys; keys after their query; a \
-            cache of a window",
+            "batches of free size; the output of scores; quantized caches; norms of queries and keys; keys after \
+            their query; a cache of a window",
         )
         .states("padded sequences, stated by value"),
     Row::of(NCNN_DOMAIN, "WithoutPadding", Access::Any, infer_same).lower(lower_without_padding),

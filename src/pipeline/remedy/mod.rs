@@ -286,18 +286,13 @@ impl<'a> Search<'a> {
 
     /// Tries sums of sizes as the length of a mask: a cache of the runtime needs one that grows with it.
     fn tie_sizes(&mut self) {
-        let free = match super::convert::free_inputs(self.sources, &self.base.apply(&self.options)) {
-            Ok(free) if self.options.kv_cache => free,
-            _ => return,
-        };
-        for shapes in size::tied(&free) {
-            let remedy = Remedy { input_shapes: shapes, is_tied: true, ..self.base.clone() };
-            match self.attempt(&remedy) {
-                Some(Ok(_)) => return self.found.push(remedy),
-                Some(Err(_)) => {}
-                None => return,
-            }
+        if !self.options.kv_cache {
+            return;
         }
+        let Ok(free) = super::convert::free_inputs(self.sources, &self.base.apply(&self.options)) else {
+            return;
+        };
+        self.set_shapes(size::tied(&free), true);
     }
 
     /// Tries sizes instead of free ones.
@@ -305,8 +300,13 @@ impl<'a> Search<'a> {
         let Ok(free) = super::convert::free_inputs(self.sources, &self.base.apply(&self.options)) else {
             return;
         };
-        for shapes in size::usual(&free, &self.metadata) {
-            let remedy = Remedy { input_shapes: shapes, ..self.base.clone() };
+        self.set_shapes(size::usual(&free, &self.metadata), false);
+    }
+
+    /// Tries shapes of inputs until one is converted.
+    fn set_shapes(&mut self, tried: Vec<Vec<(String, Vec<Dim>)>>, is_tied: bool) {
+        for input_shapes in tried {
+            let remedy = Remedy { input_shapes, is_tied, ..self.base.clone() };
             match self.attempt(&remedy) {
                 Some(Ok(_)) => return self.found.push(remedy),
                 Some(Err(_)) => {}

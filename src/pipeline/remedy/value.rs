@@ -67,8 +67,8 @@ fn values(parts: &Parts, id: ValueId, metadata: &Metadata) -> Option<Vec<Array>>
     Some(tried.filter_map(|sizes| array(&sizes, count, dtype)).collect())
 }
 
-/// Returns the values that give results their declared sizes: the sizes, or for floats the whole numbers by
-/// which they multiply those of the data.
+/// Returns the values that give results their declared sizes: the sizes, or, for floats, their quotients by
+/// the sizes of the data where these are whole.
 fn declared(graph: &Graph, id: ValueId, count: usize, dtype: DType) -> Vec<Vec<Dim>> {
     let known = |id: Option<ValueId>| {
         graph
@@ -77,7 +77,7 @@ fn declared(graph: &Graph, id: ValueId, count: usize, dtype: DType) -> Vec<Vec<D
             .as_deref()
             .filter(|shape| shape.len() == count && shape.iter().all(|size| size.known().is_some()))
     };
-    let readers = graph.nodes().map(|(_, node)| node).filter(|node| node.inputs.contains(&Some(id)));
+    let readers = graph.readers();
     let value = |node: &Node| {
         let sizes = known(node.output(0))?;
         if dtype.is_int() {
@@ -86,7 +86,7 @@ fn declared(graph: &Graph, id: ValueId, count: usize, dtype: DType) -> Vec<Vec<D
         let pairs = sizes.iter().zip(known(node.input(0))?);
         pairs.map(|(size, of_data)| size.exact_div(of_data)).collect()
     };
-    readers.filter_map(value).collect()
+    readers.get(id).iter().filter_map(|id| value(graph.node(*id)?)).collect()
 }
 
 /// Returns the sizes of the axes of other inputs after the first, free ones first: a length is one of them.

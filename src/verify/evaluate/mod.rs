@@ -87,8 +87,7 @@ fn found(list: &[(&str, Evaluation)], is_ours: impl Fn(&str) -> bool) -> Option<
 /// Returns a matrix of so many rows.
 fn rows(x: ArrayD<f64>, count: usize) -> Result<Array2<f64>> {
     let inner = x.len().checked_div(count).unwrap_or_default();
-    let x = x.as_standard_layout().into_owned();
-    x.into_shape_with_order((count, inner)).map_err(|_| Error::invalid("an input of another size"))
+    x.into_shape_clone((count, inner)).map_err(|_| Error::invalid("an input of another size"))
 }
 
 fn shaped(shape: Vec<usize>, elements: Vec<f64>) -> Result<ArrayD<f64>> {

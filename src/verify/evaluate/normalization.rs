@@ -140,27 +140,25 @@ pub(super) fn layer_normalization(call: &Call) -> Result<Vec<Array>> {
 }
 
 pub(super) fn group_normalization(call: &Call) -> Result<Vec<Array>> {
+    by_groups(call, usize::try_from(call.int("num_groups")?)?)
+}
+
+/// The normalization by a group for each channel.
+pub(super) fn instance_normalization(call: &Call) -> Result<Vec<Array>> {
+    by_groups(call, *call.array(0)?.shape().at(1)?)
+}
+
+/// Normalizes each group of channels of each element of the batch.
+fn by_groups(call: &Call, groups: usize) -> Result<Vec<Array>> {
     let x = call.array(0)?.to_f64()?;
     let (shape, rank) = (x.shape().to_vec(), x.ndim());
-    let groups = usize::try_from(call.int("num_groups")?)?;
     let [batch, channels, ..] = shape[..] else { unsupported!("an input without channels") };
     let epsilon = f64::from(call.float_or("epsilon", 1e-5)?);
     let Normalized { rows, .. } = normalized(x, batch * groups, epsilon)?;
-    // Scale and bias have an element for each group in its first version.
+    // Scale and bias have an element for each group in the first version of GroupNormalization.
     let is_by_group = call.since() < OF_CHANNELS;
     let repeated = if is_by_group { channels.checked_div(groups).unwrap_or_default() } else { 1 };
     let (scale, bias) = (of_channels(call, 1, rank, repeated)?, of_channels(call, 2, rank, repeated)?);
-    Ok(vec![typed(call, scaled(&in_shape(rows, &shape)?, &scale, Some(&bias))?)?])
-}
-
-/// The normalization of each channel of each element of the batch.
-pub(super) fn instance_normalization(call: &Call) -> Result<Vec<Array>> {
-    let x = call.array(0)?.to_f64()?;
-    let (shape, rank) = (x.shape().to_vec(), x.ndim());
-    let [batch, channels, ..] = shape[..] else { unsupported!("an input without channels") };
-    let epsilon = f64::from(call.float_or("epsilon", 1e-5)?);
-    let Normalized { rows, .. } = normalized(x, batch * channels, epsilon)?;
-    let (scale, bias) = (of_channels(call, 1, rank, 1)?, of_channels(call, 2, rank, 1)?);
     Ok(vec![typed(call, scaled(&in_shape(rows, &shape)?, &scale, Some(&bias))?)?])
 }
 

@@ -192,7 +192,7 @@ fn change(from: DType, to: DType, is_negative: bool) -> Result<Change> {
     if from == to {
         return Ok(Change::None);
     }
-    // It has no 0, not even that of a boolean.
+    // It has no 0, and a boolean may be 0.
     if to == DType::F8E8M0 {
         return Ok(Change::Power);
     }

@@ -2,7 +2,7 @@
 
 use std::num::Wrapping;
 
-use ndarray::{Array2, ArrayD, Axis, CowArray, Ix3, IxDyn, LinalgScalar};
+use ndarray::{Array2, ArrayD, ArrayViewD, Axis, CowArray, IxDyn, LinalgScalar};
 
 use crate::ops::prelude::*;
 use crate::tensor::broadcast_lens;
@@ -58,7 +58,10 @@ fn multiply<T: LinalgScalar>(a: &ArrayD<T>, b: &ArrayD<T>) -> Result<ArrayD<T>> 
     }
     let batch = broadcast_lens(&[batch_a, batch_b])?;
     let (a, b) = (a.to_shape(IxDyn(&shape_a))?, b.to_shape(IxDyn(&shape_b))?);
-    let (a, b) = (stack(&a, &batch, [m, k])?, stack(&b, &batch, [k, n])?);
+    let (a, b) = (broadcast(&a, &batch, [m, k])?, broadcast(&b, &batch, [k, n])?);
+    let count: usize = batch.iter().product();
+    // A stack that is in memory in this order is not copied.
+    let (a, b) = (a.to_shape((count, m, k))?, b.to_shape((count, k, n))?);
     let mut made: Vec<T> = Vec::with_capacity(a.len_of(Axis(0)) * m * n);
     for (a, b) in a.outer_iter().zip(b.outer_iter()) {
         let product: Array2<T> = a.dot(&b);
@@ -74,22 +77,17 @@ fn multiply<T: LinalgScalar>(a: &ArrayD<T>, b: &ArrayD<T>) -> Result<ArrayD<T>> 
     Ok(ArrayD::from_shape_vec(IxDyn(&shape), made)?)
 }
 
-/// Returns `array` broadcast to the batch sizes, which are merged.
-fn stack<'a, T: LinalgScalar>(
+/// Returns `array` broadcast to the batch sizes.
+fn broadcast<'a, T: LinalgScalar>(
     array: &'a CowArray<'_, T, IxDyn>,
     batch: &[usize],
-    [rows, columns]: [usize; 2],
-) -> Result<CowArray<'a, T, Ix3>> {
-    let full: Vec<usize> = batch.iter().copied().chain([rows, columns]).collect();
-    let Some(full) = array.broadcast(IxDyn(&full)) else {
-        invalid!("{:?} does not broadcast to {full:?}", array.shape());
-    };
-    let shape = (batch.iter().product(), rows, columns);
-    Ok(if full.is_standard_layout() {
-        full.into_shape_with_order(shape)?.into()
-    } else {
-        full.as_standard_layout().into_owned().into_shape_with_order(shape)?.into()
-    })
+    matrix: [usize; 2],
+) -> Result<ArrayViewD<'a, T>> {
+    let full: Vec<usize> = batch.iter().copied().chain(matrix).collect();
+    match array.broadcast(IxDyn(&full)) {
+        Some(view) => Ok(view),
+        None => invalid!("{:?} does not broadcast to {full:?}", array.shape()),
+    }
 }
 
 #[cfg(test)]
