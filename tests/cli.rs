@@ -38,7 +38,7 @@ fn is_param(path: &Path) -> bool {
 fn values_after_spaces_are_no_files() {
     let room = Room::new();
     let model = fixture("elementwise/celu");
-    let text = room.expect(&format!("{model} 0.5 0.6"), 2, "a number in place of the .param file");
+    let text = room.expect(&format!("{model} 0.5 0.6"), 2, "a number instead of the .param file");
     assert!(text.contains("commas separate") && room.names().is_empty(), "{text}");
 }
 
@@ -563,7 +563,7 @@ fn shapes_and_cuts_are_applied() {
     room.expect("m.onnx --outputs node0", 2, "\"t1\"");
     room.expect("m.onnx --outputs t1,t1", 2, "twice");
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape nowhere:1", 2, "inputs are \"t1\"");
-    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3", 2, "was given");
+    room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3", 2, "the option states");
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3,4,5 --input-shape t1:1,3,4,5", 2, "twice");
     // Type and shape of a value after words are inferred.
     room.put("words.onnx", &fs::read("fixtures/refused/words/model.onnx").unwrap());

@@ -82,6 +82,18 @@ fn comments_are_short() {
     assert_none(&read("src", "rs").iter().flat_map(|file| file.lines(is_long)).collect::<Vec<_>>());
 }
 
+/// Words for which there is a term: input, stated, offset, index, position, next to.
+#[test]
+fn terms_are_those_of_the_field() {
+    const AVOIDED: [&str; 6] = ["given", "held", "beside", "place", "places", "jumps"];
+    const PHRASES: [&str; 3] = ["in place", "last place", "held out"];
+    let is_found = |line: &str| {
+        let line = PHRASES.iter().fold(line.to_owned(), |line, phrase| line.replace(phrase, ""));
+        line.split(|letter: char| !letter.is_alphanumeric()).any(|word| AVOIDED.contains(&word))
+    };
+    assert_none(&read("src", "rs").iter().flat_map(|file| file.lines(is_found)).collect::<Vec<_>>());
+}
+
 /// The pages for users: README.md, and the documents but for those of developers and of Python.
 fn pages() -> Vec<Source> {
     let is_for_users =

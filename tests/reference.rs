@@ -80,7 +80,7 @@ impl Cases {
         for (top, expected) in tops.iter().zip(case["tops"].as_array().unwrap()) {
             let expected = self.array(expected);
             if top.shape() != expected.shape() {
-                return Err(format!("a top of {:?} in place of {:?}", top.shape(), expected.shape()));
+                return Err(format!("a top of {:?} instead of {:?}", top.shape(), expected.shape()));
             }
             let finite = expected.iter().filter(|x| x.is_finite());
             let largest = finite.fold(1e-6, |most: f64, x| most.max(x.abs()));
@@ -90,7 +90,7 @@ impl Cases {
                 let same = same || (overflows && got.signum() == expected.signum());
                 let error = if same { 0.0 } else { (got - expected).abs() / largest };
                 if error.is_nan() || error > case["tolerance"].as_f64().unwrap() {
-                    return Err(format!("{got} in place of {expected}, of at most {largest}"));
+                    return Err(format!("{got} instead of {expected}, of at most {largest}"));
                 }
                 most = most.max(error);
             }

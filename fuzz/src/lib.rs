@@ -25,7 +25,7 @@ pub mod proto {
 /// The maximum bytes of a model.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// The free sizes of constants in place of inputs, and the maximum number of their elements.
+/// The free sizes of constants instead of inputs, and the maximum number of their elements.
 const FREE_SIZE: i64 = 3;
 const MAX_GIVEN: usize = 1 << 16;
 

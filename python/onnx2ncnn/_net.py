@@ -29,7 +29,7 @@ class Port:
         shape: The shape in the model: numbers, and expressions such as `"H"` for free sizes.
         blob: The name of the blob.
         form: The shape of the blob, outermost axis first.
-        int32: Whether the blob has 32-bit integers in place of floats.
+        int32: Whether the blob has 32-bit integers instead of floats.
         cache: For a cache that the runtime keeps, the blob of the other side: of the output that continues an input, and reverse. It
             is an `ncnn.Mat` in the runtime's own layout: extracted with type 1, and given to the next call as it is; the first call is
             given none.
@@ -255,7 +255,7 @@ class Net:
         Args:
             param: The path of the `.param` file.
             bin: The path of the `.bin` file; by default beside the `.param` file, by its name.
-            verify: Read the files back and compare them with the model, as `onnx2ncnn.verify` does, before they get their places. The
+            verify: Read the files back and compare them with the model, as `onnx2ncnn.verify` does, before they are put in place. The
                 result is `proof`. If a window differs, no file is written.
 
         Raises:

@@ -66,7 +66,7 @@ def named(function: _Function) -> _Function:
 
 
 def signature(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a function the options as arguments, in place of `**options`."""
+    """Gives a function the options as arguments, instead of `**options`."""
     given = inspect.signature(function)
     function = named(function)
     own = [parameter for parameter in given.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]

@@ -147,7 +147,7 @@ def _result(port: Port, array: np.ndarray, shape: list[int | None]) -> np.ndarra
     unknown = shape.count(None)
     sizes = [-1 if size is None else size for size in shape]
     if unknown > 1 or (not unknown and array.size != np.prod(sizes, dtype=np.int64)):
-        raise RuntimeError(f'the output "{port.name}" has shape {list(array.shape)} in ncnn in place of {shape}')
+        raise RuntimeError(f'the output "{port.name}" has shape {list(array.shape)} in ncnn instead of {shape}')
     return _cast(array.reshape(sizes), _dtype(port))
 
 

@@ -55,7 +55,7 @@ def simplify(
         overwrite_input_shapes: Shapes of inputs by name, or the shape of the only input.
         test_input_shapes: Shapes of the random inputs by name.
         skipped_optimizers: Passes to skip, see `passes`. Other passes of onnxsim are never run.
-        input_data: Arrays for the comparison by name, in place of random ones.
+        input_data: Arrays for the comparison by name, instead of random ones.
         unused_output: Outputs to remove, with the nodes that only they need.
         input_shapes: The old name of `overwrite_input_shapes`.
         check_rtol: The tolerance of the comparison, relative to the largest magnitude of an output.

@@ -119,7 +119,7 @@ def _compare(net: Net, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: A
     distances = []
     for (name, result), array in zip(results.items(), expected):
         if result.shape != array.shape:
-            raise ArithmeticError(f'the output "{name}" has shape {list(result.shape)} in place of {list(array.shape)}')
+            raise ArithmeticError(f'the output "{name}" has shape {list(result.shape)} instead of {list(array.shape)}')
         got, wanted = result.astype(np.float64), array.astype(np.float64)
         finite = np.isfinite(wanted)
         bound = tolerance * (np.abs(wanted[finite]).max(initial=0) + 1e-6)

@@ -191,5 +191,5 @@ pub(super) fn known_shape<T: TryFrom<i64>>(shape: &[Dim], sizes: &BTreeMap<Strin
 
 fn misfit(port: &Port, shape: &[i64]) -> Error {
     let Port { name, shape: expected, .. } = port;
-    Error::usage(format!("the input \"{name}\" has shape {shape:?} in place of {}", display_shape(expected)))
+    Error::usage(format!("the input \"{name}\" has shape {shape:?} instead of {}", display_shape(expected)))
 }

@@ -49,7 +49,7 @@ impl Conversion {
             let sizes = self.sizes_at(size).ok_or_else(missing)?;
             if tried.insert(sizes.clone()) {
                 let (pairs, shapes) = (self.pairs(&sizes)?, self.input_shapes(&sizes)?);
-                let lengths = self.lengths_beside(&model.graph, &sizes)?;
+                let lengths = self.further_lengths(&model.graph, &sizes)?;
                 let drops_rounding = self.options.int8;
                 let subject = Subject {
                     model: &model,
@@ -185,15 +185,15 @@ impl Conversion {
     }
 
     /// Returns the blobs of inputs that the model has not, with their sizes: the length of the caches.
-    fn lengths_beside(
+    fn further_lengths(
         &self,
         graph: &Graph,
         sizes: &BTreeMap<String, Dim>,
     ) -> Result<Vec<(String, Vec<usize>)>> {
         let inputs: BTreeSet<&str> =
             graph.inputs.iter().map(|input| graph.value(*input).name.as_str()).collect();
-        let beside = self.inputs.iter().filter(|port| !inputs.contains(port.name.as_str()));
-        beside.map(|port| Ok((port.blob.clone(), known_shape(&port.shape, sizes)?))).collect()
+        let others = self.inputs.iter().filter(|port| !inputs.contains(port.name.as_str()));
+        others.map(|port| Ok((port.blob.clone(), known_shape(&port.shape, sizes)?))).collect()
     }
 
     /// Returns the names of the inputs that no layer reads: the net assumes their elements.

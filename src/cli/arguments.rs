@@ -52,7 +52,7 @@ pub(super) struct Arguments {
     #[arg(long, help_heading = "Result")]
     pub dry_run: bool,
 
-    /// Compare each layer with the model before the files get their places
+    /// Compare each layer with the model before the files are put in place
     ///
     /// The files are read back. If a layer differs, none is written.
     #[arg(long, help_heading = "Result", conflicts_with_all = ["dry_run", "split_at"])]

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::exit::{DONE, REFUSED, finish_command};
 use super::message::{Format, MessageFormat, Report};
-use super::net::{bin_beside, describe_faults, display_layer, is_unreadable, read_net};
+use super::net::{bin_next_to, describe_faults, display_layer, is_unreadable, read_net};
 use super::refusal::to_json;
 use super::size::{display_bytes, display_scaled};
 use super::terminal::{BAD, NOTICE, STRONG, labelled, list, print, printable, widths};
@@ -20,7 +20,7 @@ use crate::common::count::count;
 const EXAMPLES: &str = "\
 Examples:
   onnx2ncnn check net.param
-      with net.bin beside it
+      with net.bin next to it
   onnx2ncnn check net.param weights.bin
   onnx2ncnn check net.param.bin
       the binary form of net.param, with net.bin
@@ -60,7 +60,7 @@ const MAX_LAYERS: usize = 8;
 /// Prints the faults of a net, or what it contains, and returns the exit code.
 pub(super) fn check_net(arguments: &Check) -> u8 {
     let Check { param, bin, format, report } = arguments;
-    let bin = bin.clone().unwrap_or_else(|| bin_beside(param));
+    let bin = bin.clone().unwrap_or_else(|| bin_next_to(param));
     let contents = read_net(param, &bin).and_then(|net| Ok(net.contents()?));
     let is_json = format.message_format == MessageFormat::Json;
     match contents {

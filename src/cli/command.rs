@@ -23,7 +23,7 @@ const ABOUT: &str = "Converts an ONNX model to ncnn's .param and .bin: right, or
 const EXAMPLES: &str = "\
 Examples:
   onnx2ncnn model.onnx
-      writes model.ncnn.param and model.ncnn.bin beside the model
+      writes model.ncnn.param and model.ncnn.bin next to the model
   onnx2ncnn model.onnx out.param out.bin
   onnx2ncnn model.onnx --input-shape 1,3,640,640
       fixes the sizes of a model's only input

@@ -103,7 +103,7 @@ impl NetFiles {
         let mut paths = [&self.param, &self.bin].into_iter().flatten();
         if let Some(number) = paths.find(is_number).filter(|_| !names_net) {
             let help = "commas separate several values of an option, as in --mean 123.7,116.3,103.5";
-            return Err(refused(number, "a number in place of the .param file").help(help));
+            return Err(refused(number, "a number instead of the .param file").help(help));
         }
         let folder = self.out.as_ref().filter(|out| is_folder(out) || !names_file(out));
         let param = self.param.as_ref().or(self.out.as_ref().filter(|_| folder.is_none()));

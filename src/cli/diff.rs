@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::exit::{DIFFERENT, DONE, NOT_DONE, finish_command};
 use super::message::{Format, MessageFormat, Report};
-use super::net::{bin_beside, describe_faults, display_layer, is_unreadable, read_net};
+use super::net::{bin_next_to, describe_faults, display_layer, is_unreadable, read_net};
 use super::refusal::to_json;
 use super::terminal::{BAD, STRONG, labelled, list, print, printable, tell};
 use crate::common::count::count;
@@ -18,7 +18,7 @@ use crate::common::count::count;
 const EXAMPLES: &str = "\
 Examples:
   onnx2ncnn diff old.param new.param
-      with old.bin and new.bin beside them
+      with old.bin and new.bin next to them
   onnx2ncnn diff net.param net.param --old-bin a.bin --new-bin b.bin
       compares weights alone
   onnx2ncnn diff old.param new.param --message-format json | jq -r .kind
@@ -83,7 +83,7 @@ pub(super) fn compare_nets(arguments: &Diff) -> u8 {
 
 fn compare(arguments: &Diff) -> Result<NetComparison, Refusal> {
     let read = |param: &Path, bin: &Option<PathBuf>| {
-        read_net(param, &bin.clone().unwrap_or_else(|| bin_beside(param)))
+        read_net(param, &bin.clone().unwrap_or_else(|| bin_next_to(param)))
     };
     let old = read(&arguments.old, &arguments.old_bin)?;
     Ok(old.compare(&read(&arguments.new, &arguments.new_bin)?)?)

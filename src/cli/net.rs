@@ -13,7 +13,7 @@ const MAX_FAULTS: usize = 40;
 
 /// Returns the path of the `.bin` file of a net by that of its `.param` file, or of the binary form,
 /// `.param.bin`.
-pub(super) fn bin_beside(param: &Path) -> PathBuf {
+pub(super) fn bin_next_to(param: &Path) -> PathBuf {
     let is_binary = param.extension().is_some_and(|extension| extension == "bin");
     let text = if is_binary { param.with_extension("") } else { param.to_owned() };
     text.with_extension("bin")
@@ -58,11 +58,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bin_lies_beside_the_param() {
+    fn the_bin_lies_next_to_the_param() {
         for (param, bin) in
             [("a/net.param", "a/net.bin"), ("net.param.bin", "net.bin"), ("m.ncnn.param", "m.ncnn.bin")]
         {
-            assert_eq!(bin_beside(Path::new(param)), Path::new(bin));
+            assert_eq!(bin_next_to(Path::new(param)), Path::new(bin));
         }
     }
 }

@@ -120,7 +120,7 @@ fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
     }
 }
 
-/// Returns the text with `...` in place of long operands of functions in expressions of sizes.
+/// Returns the text with `...` instead of long operands of functions in expressions of sizes.
 fn without_long_operands(text: &str) -> String {
     let mut short = String::new();
     let mut rest = text;

@@ -36,7 +36,7 @@ impl<'a> Sampled<'a> {
             return Ok(plain);
         };
         if !arguments.choices.has_plain_pixels() {
-            let message = "with samples, the weights of a model that is given pixels are not rounded";
+            let message = "with samples, the weights of a model whose input is pixels are not rounded";
             return Err(Error::usage(message)
                 .help("omit --data, or --scale, --mean, --norm, --bgr and --chw")
                 .into());

@@ -28,7 +28,8 @@ const MAX_SIZE: usize = 32;
 const MAX_ASSUMED: usize = 2;
 
 /// The use of caches that the runtime keeps.
-const CACHES: &str = "the first call sets none; each call extracts them with type 1, and the next one is given them as they are";
+const CACHES: &str =
+    "the first call sets none; each call extracts them with type 1, and the next one sets them as they are";
 
 /// What a command prints when it succeeds: its results on standard output, everything else on standard error.
 #[derive(Debug, Default)]

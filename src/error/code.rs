@@ -78,13 +78,13 @@ const EXPLANATIONS: [(u16, &str, &str); 16] = [
         1,
         "a file cannot be read or written",
         "The message names the file and the reason of the system. Results are written completely or not at all, so existing files \
-         are unchanged. External data, the weights of models above 2 GB, are expected beside the model; --data-dir names another \
+         are unchanged. External data, the weights of models above 2 GB, are expected next to the model; --data-dir names another \
          folder.",
     ),
     (
         2,
         "the file is not an ONNX model",
-        "The bytes cannot be decoded as an ONNX model. Downloads are often the page of a web site in place of the file, or a file \
+        "The bytes cannot be decoded as an ONNX model. Downloads are often the page of a web site instead of the file, or a file \
          of Git LFS with the name of the real one; archives have to be unpacked. Checkpoints of other frameworks have to be \
          exported first, for example with torch.onnx.export or tf2onnx.",
     ),
@@ -97,7 +97,7 @@ const EXPLANATIONS: [(u16, &str, &str); 16] = [
     (
         4,
         "the node cannot be expressed in ncnn",
-        "The model is valid, but no layers of ncnn compute what the node computes, for the given types, shapes and attributes; the \
+        "The model is valid, but no layers of ncnn compute what the node computes, for these types, shapes and attributes; the \
          message says which of them is in the way. If other sizes or a part of the model can be converted, the run prints the \
          options. --outputs cuts the graph before a node, whose work the program then does itself, and --input-shape fixes sizes.",
     ),

@@ -54,7 +54,7 @@ fn emit<'l>(lower: &'l Lower, moved: &Moved) -> Result<Nd<'l>> {
                 if times.known().is_some() || x.size(*axis).is(1) {
                     x.broadcast(&to)
                 } else {
-                    // A free number of copies along an axis of their own.
+                    // A free number of copies along a new axis.
                     let mut one = x.shape().to_vec();
                     one.insert(*axis, Dim::ONE);
                     let mut copies = one.clone();

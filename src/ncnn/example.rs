@@ -6,7 +6,7 @@ use smallvec::smallvec;
 
 use super::layer::shape::{Size, Sizes};
 use super::layer::{Input, UnaryOp, unary_op};
-use super::read::given;
+use super::read::read_params;
 use super::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer, Output, Provenance};
 use crate::tensor::{Dim, Shape, Tensor};
 
@@ -78,7 +78,7 @@ impl Net {
             let names: Vec<&str> = words.by_ref().take(bottoms + tops).collect();
             let is_weight = |word: &&str| word.starts_with(|first: char| first.is_alphabetic());
             let (weights, params): (Vec<&str>, Vec<&str>) = words.partition(is_weight);
-            layer.settable().set(&given(&params.join(" ")).unwrap()).unwrap();
+            layer.settable().set(&read_params(&params.join(" ")).unwrap()).unwrap();
             for (name, weight) in weights.into_iter().map(|word| word.split_once('=').unwrap()) {
                 layer.settable().set_weight(name, equal_elements(weight)).unwrap();
             }

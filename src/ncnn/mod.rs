@@ -202,11 +202,11 @@ impl Net {
         self.blobs.get(id.index()).unwrap_or_else(|| &MISSING)
     }
 
-    /// Returns the layers of these indices as a net, from given blobs to a blob.
-    pub(crate) fn alone(&self, layers: &[usize], given: &[BlobId], top: BlobId) -> Net {
+    /// Returns the layers of these indices as a net, from `inputs` to `top`.
+    pub(crate) fn alone(&self, layers: &[usize], inputs: &[BlobId], top: BlobId) -> Net {
         let mut part =
-            Net { layers: Vec::new(), inputs: given.to_vec(), outputs: Vec::new(), ..self.clone() };
-        for blob in given {
+            Net { layers: Vec::new(), inputs: inputs.to_vec(), outputs: Vec::new(), ..self.clone() };
+        for blob in inputs {
             part.layers.push(NetLayer {
                 name: format!("input_{}", blob.index()),
                 layer: Layer::from(layer::Input::default()),

@@ -26,7 +26,7 @@ impl Reader<'_> {
             let Some(attribute) = self.read_attribute(proto, body, scope).map_err(here)? else { continue };
             self.take(size_of(&attribute))?;
             if attributes.insert(self.words.get(name), attribute).is_some() {
-                return Err(here(Error::invalid("it is given twice")));
+                return Err(here(Error::invalid("it occurs twice")));
             }
         }
         Ok(attributes)

@@ -139,7 +139,7 @@ impl Call<'_> {
     }
 
     /// Refuses inputs of types that the operator does not take, and inputs of one type parameter whose types
-    /// are of different kinds, as a float beside an integer: no runtime loads such a node, and its meaning is
+    /// are of different kinds, as a float and an integer: no runtime loads such a node, and its meaning is
     /// open. Types of one kind, as floats of 16 and 32 bits, have one meaning.
     pub fn check_types(&self) -> Result<()> {
         let dtype_of = |index: usize| self.value(index)?.dtype;

@@ -30,14 +30,14 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
         }
         if let Some(old) = value.shape.as_ref().filter(|old| old.len() != shape.len()) {
             return Err(Error::usage(format!(
-                "the input \"{}\" has the shape {}, but {} was given",
+                "the input \"{}\" has the shape {}, but the option states {}",
                 value.name,
                 display_shape(old),
                 display_shape(shape)
             )));
         }
         if requested.insert(id, shape.clone()).is_some() {
-            return Err(Error::usage(format!("the shape of the input \"{}\" is given twice", value.name)));
+            return Err(Error::usage(format!("the shape of the input \"{}\" is set twice", value.name)));
         }
     }
     if contradicts {
@@ -267,9 +267,9 @@ pub fn fix_sizes(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<bool> 
 /// Replaces free sizes by their only valid values. Warns of those that restrict the inputs; two equal sizes
 /// that only computed values have do not.
 pub fn set_sizes(graph: &mut Graph, sizes: &BTreeMap<String, Dim>, warnings: &mut Vec<String>) -> Result<()> {
-    let given = graph.input_symbols();
+    let free = graph.input_symbols();
     substitute_symbols(graph, sizes)?;
-    let told = sizes.iter().filter(|(name, value)| value.known().is_some() || given.contains(*name));
+    let told = sizes.iter().filter(|(name, value)| value.known().is_some() || free.contains(*name));
     warnings.extend(told.map(|(name, value)| match value.known() {
         Some(_) => format!("the free size \"{name}\" is set to {value}, its only valid value"),
         None => format!("the free size \"{name}\" is that of \"{value}\": no other one is valid"),

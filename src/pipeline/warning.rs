@@ -125,7 +125,7 @@ pub(super) fn unchosen_experts(graph: &Graph) -> Vec<String> {
         let layers = if count == 1 { "a mixture".to_owned() } else { format!("{count} mixtures") };
         format!(
             "{layers} of {experts} experts, of which a token chooses {choices}: all are computed, with {all} multiply-adds \
-             for a token in place of {chosen}, and those that are not chosen have to be finite"
+             for a token instead of {chosen}, and those that are not chosen have to be finite"
         )
     };
     mixtures.into_iter().filter(|((experts, choices), _)| choices < experts).map(describe).collect()

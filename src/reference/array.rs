@@ -24,7 +24,7 @@ pub(super) fn bottom<'a>(bottoms: &[&'a Mat], index: usize) -> Result<&'a Mat> {
 pub(super) fn weight(weight: &Option<Tensor>, len: usize) -> Result<Vec<f64>> {
     let Some(tensor) = weight else { invalid!("a weight of {len} elements is missing") };
     if tensor.len() != len {
-        invalid!("a weight has {} elements in place of {len}", tensor.len());
+        invalid!("a weight has {} elements instead of {len}", tensor.len());
     }
     // Weights are large: the elements are moved, not copied.
     match tensor.load()?.to_f64()?.into_flat().into_raw_vec_and_offset() {

@@ -20,7 +20,7 @@ pub(super) fn compute(layer: &Layer, bottoms: &[&Mat], tops: usize) -> Result<Ve
         _ => unsupported!("{} has no reference", layer.type_name()),
     };
     if computed.len() < tops {
-        invalid!("{tops} tops in place of {}", computed.len());
+        invalid!("{tops} tops instead of {}", computed.len());
     }
     computed.truncate(tops);
     Ok(computed.into_iter().map(in_order).collect())

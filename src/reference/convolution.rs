@@ -330,9 +330,9 @@ fn deform(params: &Params, bottoms: &[&Mat]) -> Result<Mat> {
         let mut columns = Array3::zeros((1, channels.len_of(Axis(0)), sizes.2));
         let factors = factors.index_axis(Axis(0), tap);
         let offsets = offsets.slice_axis(Axis(0), Slice::from(axes * tap..axes * (tap + 1)));
-        let places = indices(IxDyn(&counts)).into_iter().zip(offsets.lanes(Axis(0))).zip(factors);
-        for (((place, offsets), factor), mut column) in places.zip(columns.lanes_mut(Axis(1))) {
-            let along = operation.windows.iter().zip(place.slice()).zip(indices_of_tap.slice());
+        let windows = indices(IxDyn(&counts)).into_iter().zip(offsets.lanes(Axis(0))).zip(factors);
+        for (((window, offsets), factor), mut column) in windows.zip(columns.lanes_mut(Axis(1))) {
+            let along = operation.windows.iter().zip(window.slice()).zip(indices_of_tap.slice());
             let along = along.zip(offsets).zip(inner(blob)).map(|((((window, at), tap), offset), len)| {
                 let start: i64 = (at * window.stride + tap * window.dilation).as_();
                 let position: f64 = (start - i64::from(window.pads.0)).as_();

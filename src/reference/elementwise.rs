@@ -116,8 +116,9 @@ fn binary(layer: &BinaryOp, bottoms: &[&Mat]) -> Result<Mat> {
 fn expand(blob: &Mat, other: &Mat, axes: usize) -> Result<Mat> {
     let inner = blob.ndim() == 1 && blob.len() != outermost(other)?;
     let ones = std::iter::repeat_n(1, axes.saturating_sub(blob.ndim()));
-    let own = blob.shape().iter().copied();
-    let sizes: Vec<usize> = if inner { ones.chain(own).collect() } else { own.chain(ones).collect() };
+    let sizes_of_blob = blob.shape().iter().copied();
+    let sizes: Vec<usize> =
+        if inner { ones.chain(sizes_of_blob).collect() } else { sizes_of_blob.chain(ones).collect() };
     Ok(blob.to_shape(sizes)?.into_owned())
 }
 

@@ -169,7 +169,7 @@ fn gemm(layer: &Gemm, bottoms: &[&Mat]) -> Result<Mat> {
     let mut top = product(a.view(), b.view())?;
     let (m, n) = top.dim();
     let c = match layer.constantC {
-        0 => left.next().map(|c| given_c(c, m, n)).transpose()?,
+        0 => left.next().map(|c| whole_c(c, m, n)).transpose()?,
         1 => constant_c(layer, m, n)?,
         other => invalid!("constantC {other}"),
     };
@@ -207,7 +207,7 @@ fn round_factors(layer: &Gemm, a: &mut CowArray<'_, f64, Ix2>, b: &mut CowArray<
 }
 
 /// Returns a bottom C as a matrix. A vector is a row if it can be one, else a column.
-fn given_c(c: &Mat, m: usize, n: usize) -> Result<Array2<f64>> {
+fn whole_c(c: &Mat, m: usize, n: usize) -> Result<Array2<f64>> {
     let sizes = match *c.shape() {
         [w] if w == n => (1, n),
         [w] if w == m => (m, 1),

@@ -1,4 +1,4 @@
-//! Parts of nets, computed from the blobs that are given.
+//! Parts of nets, computed from some of their blobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,18 +19,18 @@ pub(crate) enum Precision {
     Single,
 }
 
-/// Computes blobs of a net from given ones. Only the layers between them are computed.
+/// Computes blobs of a net from the blobs `inputs`. Only the layers between them are computed.
 ///
 /// # Errors
 ///
-/// `Invalid` if a wanted blob depends on an input that is not given, or if a layer does not fit its bottoms;
+/// `Invalid` if a wanted blob depends on an input that is absent, or if a layer does not fit its bottoms;
 /// `Unsupported` if a layer has no reference.
-pub fn run(net: &Net, given: BTreeMap<BlobId, Mat>, wanted: &[BlobId]) -> Result<Vec<Mat>> {
-    let layers = between(net, &producers(net), |blob| given.contains_key(&blob), wanted);
-    run_layers(net, &layers, given, wanted, Precision::Double)
+pub fn run(net: &Net, inputs: BTreeMap<BlobId, Mat>, wanted: &[BlobId]) -> Result<Vec<Mat>> {
+    let layers = between(net, &producers(net), |blob| inputs.contains_key(&blob), wanted);
+    run_layers(net, &layers, inputs, wanted, Precision::Double)
 }
 
-/// Computes blobs by the layers with these indices, which are those [`between`] given and wanted blobs.
+/// Computes blobs by the layers with these indices, which are those [`between`] inputs and wanted blobs.
 ///
 /// # Errors
 ///
@@ -38,7 +38,7 @@ pub fn run(net: &Net, given: BTreeMap<BlobId, Mat>, wanted: &[BlobId]) -> Result
 pub(crate) fn run_layers(
     net: &Net,
     layers: &[usize],
-    given: BTreeMap<BlobId, Mat>,
+    inputs: BTreeMap<BlobId, Mat>,
     wanted: &[BlobId],
     precision: Precision,
 ) -> Result<Vec<Mat>> {
@@ -48,14 +48,14 @@ pub(crate) fn run_layers(
         *readers.entry(*blob).or_default() += 1;
     }
     let mut values: BTreeMap<BlobId, Arc<Mat>> =
-        given.into_iter().map(|(blob, mat)| (blob, Arc::new(mat))).collect();
+        inputs.into_iter().map(|(blob, mat)| (blob, Arc::new(mat))).collect();
     // The blobs whose elements are int8: layers do not round them again.
     let mut int8: BTreeSet<BlobId> = BTreeSet::new();
     for layer in layers() {
         let describe = || format!("{} \"{}\"", layer.layer.type_name(), layer.name);
         let mut tops: Vec<Arc<Mat>> = {
             let bottoms: Option<Vec<&Arc<Mat>>> = layer.bottoms.iter().map(|blob| values.get(blob)).collect();
-            let Some(bottoms) = bottoms else { invalid!("a bottom of {} is not given", describe()) };
+            let Some(bottoms) = bottoms else { invalid!("a bottom of {} is absent", describe()) };
             let is_int8 = layer.bottoms.first().is_some_and(|blob| int8.contains(blob));
             let scale = scale_of(&layer.layer, "bottom_blob_int8_scales")?.filter(|_| is_int8);
             if scale_of(&layer.layer, "top_blob_int8_scales")?.is_some() || (is_int8 && scale.is_none()) {
@@ -76,11 +76,11 @@ pub(crate) fn run_layers(
             }
         };
         if tops.len() != layer.tops.len() {
-            invalid!("{} computes {} tops in place of {}", describe(), tops.len(), layer.tops.len());
+            invalid!("{} computes {} tops instead of {}", describe(), tops.len(), layer.tops.len());
         }
         if precision == Precision::Single {
             let round = |x: f64| f64::from(AsPrimitive::<f32>::as_(x));
-            // The tops of Split are its bottom, which is rounded already or given.
+            // The tops of Split are its bottom, which is rounded already, or an input.
             tops.iter_mut().filter_map(Arc::get_mut).for_each(|top| top.mapv_inplace(round));
         }
         values.extend(layer.tops.iter().copied().zip(tops));
@@ -94,7 +94,7 @@ pub(crate) fn run_layers(
     }
     let take = |blob: &BlobId| match values.get(blob) {
         Some(value) => Ok(Mat::clone(value)),
-        None => invalid!("blob \"{}\" is not given", net.blob(*blob).name),
+        None => invalid!("blob \"{}\" is absent", net.blob(*blob).name),
     };
     wanted.iter().map(take).collect()
 }
@@ -116,16 +116,16 @@ pub(crate) fn producers(net: &Net) -> IndexMap<BlobId, usize> {
     tops.collect()
 }
 
-/// Returns the indices of the layers between given and wanted blobs, in the order of execution.
+/// Returns the indices of the layers between inputs and wanted blobs, in the order of execution.
 pub(crate) fn between(
     net: &Net,
     producers: &IndexMap<BlobId, usize>,
-    is_given: impl Fn(BlobId) -> bool,
+    is_input: impl Fn(BlobId) -> bool,
     wanted: &[BlobId],
 ) -> Vec<usize> {
     let (mut layers, mut left) = (BTreeSet::new(), wanted.to_vec());
     while let Some(blob) = left.pop() {
-        let producer = producers.get(blob).filter(|_| !is_given(blob));
+        let producer = producers.get(blob).filter(|_| !is_input(blob));
         if let Some(index) = producer.copied()
             && layers.insert(index)
         {

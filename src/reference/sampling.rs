@@ -154,11 +154,11 @@ fn axis_taps(l: &Interp, len: usize, out: usize, step: f64) -> Result<Vec<Taps>>
     };
     // Elements beyond the ends are those at the ends.
     let clamped = |below: f64, factors: &[f64]| {
-        let place = |i: usize| {
+        let index = |i: usize| {
             let offset: f64 = i.as_();
             (below + offset).clamp(0.0, end).as_()
         };
-        factors.iter().enumerate().map(|(i, factor)| (place(i), *factor)).collect()
+        factors.iter().enumerate().map(|(i, factor)| (index(i), *factor)).collect()
     };
     let taps = |i: usize| {
         let below = position(i).floor();
@@ -215,7 +215,7 @@ fn coordinate_taps(l: &GridSample, x: f64, len: usize) -> Result<Taps> {
     let clamp = |x: f64| x.max(0.0).min(size - 1.0);
     // Positions are reflected once at either end.
     let reflect = |x: f64, end: f64| end - (x.abs() - end).abs();
-    let place = |x: f64| match l.padding_mode {
+    let padded = |x: f64| match l.padding_mode {
         1 => Ok(x),
         2 => Ok(clamp(x)),
         3 if aligned => Ok(reflect(x, size - 1.0)),
@@ -223,11 +223,11 @@ fn coordinate_taps(l: &GridSample, x: f64, len: usize) -> Result<Taps> {
         other => unsupported!("padding_mode {other}"),
     };
     match l.sample_type {
-        1 => Ok(linear(place(position)?, len)),
-        2 => Ok(within(&[(place(position)? + 0.5).floor()], &[1.0], len)),
+        1 => Ok(linear(padded(position)?, len)),
+        2 => Ok(within(&[(padded(position)? + 0.5).floor()], &[1.0], len)),
         3 => {
             let below = position.floor();
-            let around = [below - 1.0, below, below + 1.0, below + 2.0].map(place);
+            let around = [below - 1.0, below, below + 1.0, below + 2.0].map(padded);
             let around: Vec<f64> = around.into_iter().collect::<Result<_>>()?;
             Ok(within(&around, &cubic(position - below), len))
         }
@@ -314,16 +314,16 @@ fn roi_pooling(l: &ROIPooling, image: &Mat, regions: &Mat) -> Result<Mat> {
         let (start, count): (f32, f32) = (start.round(), pooled.as_());
         let bin = (end.round() - start + 1.0).max(1.0) / count;
         let len = *inner(image).at(axis)?;
-        let place = |x: f32| -> usize { x.max(0.0).as_() };
+        let bound = |x: f32| -> usize { x.max(0.0).as_() };
         let span = |i: usize| {
             let i: f32 = i.as_();
-            let (begin, end) = (place(start + (i * bin).floor()), place(start + ((i + 1.0) * bin).ceil()));
+            let (begin, end) = (bound(start + (i * bin).floor()), bound(start + ((i + 1.0) * bin).ceil()));
             Span { elements: begin.min(len)..end.min(len), padded: false, count: 0 }
         };
         let spans: Vec<Span> = (0..axis_len(pooled)?).map(span).collect();
         top = reduce(&top, axis + 1, &spans, Pool::Maximum)?;
-        let places = spans.iter().enumerate().filter(|(_, span)| span.elements.is_empty());
-        empty.extend(places.map(|(i, _)| (Axis(axis + 1), i)));
+        let without = spans.iter().enumerate().filter(|(_, span)| span.elements.is_empty());
+        empty.extend(without.map(|(i, _)| (Axis(axis + 1), i)));
     }
     empty.into_iter().for_each(|(axis, i)| top.index_axis_mut(axis, i).fill(0.0));
     Ok(top)

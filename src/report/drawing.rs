@@ -19,9 +19,9 @@ const PAD: i64 = 16;
 /// The room above the boxes for edges that pass over columns.
 const ABOVE: i64 = 26;
 
-/// The place of a layer: its column, and its place in the column.
+/// The position of a layer: its column, and its row in the column.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     column: i64,
     row: i64,
 }
@@ -49,21 +49,21 @@ pub(super) fn draw(net: &NetPart) -> Option<String> {
     let sources = sources(net, &layers);
     let columns = columns(&layers, &sources);
     let mut counts: BTreeMap<i64, i64> = BTreeMap::new();
-    let places: Vec<Place> = columns
+    let positions: Vec<Position> = columns
         .into_iter()
         .map(|column| {
             let count = counts.entry(column).or_default();
             *count += 1;
-            Place { column, row: *count - 1 }
+            Position { column, row: *count - 1 }
         })
         .collect();
     let measure = Measure::of(&layers, counts);
     let (mut edges, mut boxes) = (String::new(), String::new());
-    for ((place, layer), sources) in places.iter().zip(&layers).zip(&sources) {
-        for from in sources.iter().filter_map(|from| places.get(*from)) {
-            measure.edge(&mut edges, *from, *place);
+    for ((position, layer), sources) in positions.iter().zip(&layers).zip(&sources) {
+        for from in sources.iter().filter_map(|from| positions.get(*from)) {
+            measure.edge(&mut edges, *from, *position);
         }
-        measure.layer(&mut boxes, *place, layer);
+        measure.layer(&mut boxes, *position, layer);
     }
     let (width, height) = measure.sides();
     Some(format!(
@@ -132,13 +132,16 @@ impl Measure {
     }
 
     /// The left upper corner of a box.
-    fn corner(&self, place: Place) -> (i64, i64) {
-        let fewer = self.most - self.counts.get(&place.column).copied().unwrap_or(0);
+    fn corner(&self, position: Position) -> (i64, i64) {
+        let fewer = self.most - self.counts.get(&position.column).copied().unwrap_or(0);
         let row = self.height + 8;
-        (place.column * (self.width + self.space) + self.space / 2, ABOVE + fewer * row / 2 + place.row * row)
+        (
+            position.column * (self.width + self.space) + self.space / 2,
+            ABOVE + fewer * row / 2 + position.row * row,
+        )
     }
 
-    fn edge(&self, path: &mut String, from: Place, to: Place) {
+    fn edge(&self, path: &mut String, from: Position, to: Position) {
         let ((x0, top0), (x1, top1)) = (self.corner(from), self.corner(to));
         let (x0, y0, y1) = (x0 + self.width, top0 + self.height / 2, top1 + self.height / 2);
         let half = (x0 + x1) / 2;
@@ -152,8 +155,8 @@ impl Measure {
         };
     }
 
-    fn layer(&self, boxes: &mut String, place: Place, layer: &LayerPart) {
-        let ((x, y), Measure { width, height, .. }) = (self.corner(place), self);
+    fn layer(&self, boxes: &mut String, position: Position, layer: &LayerPart) {
+        let ((x, y), Measure { width, height, .. }) = (self.corner(position), self);
         let (name, kind) = (text(&layer.name), text(layer.type_name));
         let [color, fill] = match layer.weights.is_empty() {
             true => ["currentColor", if self.is_dense { "0.35" } else { "0.1" }],

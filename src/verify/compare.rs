@@ -37,7 +37,7 @@ pub(super) fn compare(
     let noise = noise.into_iter().flat_map(|noise| noise.iter().copied()).chain(std::iter::repeat(0.0));
     let (mut most, mut first) = (0.0_f64, None);
     let got_shape = got.shape();
-    for (place, ((got, expected), noise)) in got.iter().zip(expected).zip(noise).enumerate() {
+    for (offset, ((got, expected), noise)) in got.iter().zip(expected).zip(noise).enumerate() {
         let rounded: f32 = (*got).as_();
         // The model has no number there, or one that the runtime does not hold: such elements are stated.
         let is_open = !expected.is_finite() || (tolerance.whole && expected.abs() > EXACT);
@@ -45,8 +45,8 @@ pub(super) fn compare(
         let error = if is_same { 0.0 } else { (got - expected).abs() };
         if error.is_nan() || error > bound + noise {
             first.get_or_insert_with(|| {
-                let index = index_of(place, got_shape);
-                format!("element {index:?} is {got:e} in place of {expected:e}")
+                let index = index_of(offset, got_shape);
+                format!("element {index:?} is {got:e} instead of {expected:e}")
             });
         }
         most = most.max(if error.is_finite() { error / (largest + 1e-6) } else { f64::INFINITY });
@@ -54,9 +54,9 @@ pub(super) fn compare(
     (most, first)
 }
 
-/// Returns the index of an element by its place in row-major order.
-pub(super) fn index_of(place: usize, shape: &[usize]) -> Vec<usize> {
-    let mut left = place;
+/// Returns the index of an element by its offset in row-major order.
+pub(super) fn index_of(offset: usize, shape: &[usize]) -> Vec<usize> {
+    let mut left = offset;
     let mut index: Vec<usize> = shape
         .iter()
         .rev()

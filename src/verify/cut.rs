@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::window::{Given, Window, is_move};
+use super::window::{Window, WindowInput, is_move};
 use super::{Assumed, Pair, Subject};
 use crate::common::index::IndexMap;
 use crate::graph::{Graph, NodeId, ValueId};
@@ -25,6 +25,8 @@ pub(super) struct Cuts<'a> {
     producers: IndexMap<BlobId, usize>,
     /// The nodes of the model in their order.
     positions: IndexMap<NodeId, usize>,
+    /// The values whose elements others have, in other positions.
+    origins: IndexMap<ValueId, ValueId>,
 }
 
 impl<'a> Cuts<'a> {
@@ -34,7 +36,7 @@ impl<'a> Cuts<'a> {
         lengths: BTreeMap<BlobId, Vec<usize>>,
         varying: BTreeSet<ValueId>,
     ) -> Cuts<'a> {
-        let positions = positions(&subject.model.graph);
+        let (positions, origins) = (positions(&subject.model.graph), origins(&subject.model.graph));
         let mut moving: BTreeSet<BlobId> = subject.net.inputs.iter().copied().collect();
         for layer in &subject.net.layers {
             if layer.bottoms.iter().any(|blob| moving.contains(blob)) {
@@ -42,7 +44,7 @@ impl<'a> Cuts<'a> {
             }
         }
         let producers = reference::producers(subject.net);
-        Cuts { subject, paired, lengths, varying, moving, producers, positions }
+        Cuts { subject, paired, lengths, varying, moving, producers, positions, origins }
     }
 
     /// Returns the windows in the order of their last layers.
@@ -58,13 +60,13 @@ impl<'a> Cuts<'a> {
     /// Returns the window that ends in a blob.
     fn window(&self, blob: BlobId, value: ValueId, pair: &Pair) -> Window {
         let (net, graph) = (self.subject.net, &self.subject.model.graph);
-        let is_given =
+        let is_input =
             |other| other != blob && (self.paired.contains_key(&other) || self.lengths.contains_key(&other));
-        let layers = reference::between(net, &self.producers, is_given, &[blob]);
+        let layers = reference::between(net, &self.producers, is_input, &[blob]);
         let read = layers.iter().filter_map(|index| net.layers.get(*index)).flat_map(|layer| &layer.bottoms);
         let read: BTreeSet<BlobId> = read.copied().filter(|other| *other != blob).collect();
         let lengths = read.iter().filter_map(|blob| Some((*blob, self.lengths.get(blob)?.clone()))).collect();
-        let given = read.into_iter().filter_map(|blob| {
+        let inputs = read.into_iter().filter_map(|blob| {
             let (value, pair) = self.paired.get(&blob)?;
             let (value, sizes, order) = (*value, pair.sizes.clone(), pair.order);
             let varies = self.varying.contains(&value) && self.moving.contains(&blob);
@@ -72,22 +74,22 @@ impl<'a> Cuts<'a> {
             if self.subject.assumed.get(&graph.value(value).name) == Some(&Assumed::NotTiny) {
                 range.least = range.least.max(f64::from(f32::MIN_POSITIVE));
             }
-            Some(Given { blob, value, sizes, order, varies, range })
+            Some(WindowInput { blob, value, sizes, order, varies, range })
         });
-        let given: Vec<Given> = given.collect();
-        let is_given = |value| given.iter().any(|given| given.value == value);
-        let reached = Reached::of(graph, is_given, value);
+        let inputs: Vec<WindowInput> = inputs.collect();
+        let is_input = |value| inputs.iter().any(|input| input.value == value);
+        let reached = Reached::of(graph, is_input, value);
         let reads = |name: &&String| reached.inputs.iter().any(|input| graph.value(*input).name == **name);
         let ignored = self.subject.ignored.iter().find(reads).cloned();
         // Elements of one value would not fit those of another that depends on it.
-        let reads_all = given.iter().all(|given| !given.varies || reached.values.contains(&given.value));
+        let reads_all = inputs.iter().all(|input| !input.varies || reached.values.contains(&input.value));
         let nodes = (reached.inputs.is_empty() && reads_all).then(|| reached.in_order(&self.positions));
         let (name, sizes, order) = (pair.value.clone(), pair.sizes.clone(), pair.order);
         let is_output = pair.is_output;
-        let varying = given.iter().filter(|given| given.varies);
-        let mut origins: Vec<ValueId> = varying.flat_map(|given| origins(graph, given.value)).collect();
-        origins.sort_unstable();
-        let shares_elements = origins.windows(2).any(|pair| matches!(pair, [a, b] if a == b));
+        let varying = inputs.iter().filter(|input| input.varies);
+        let mut origins = varying.map(|input| self.origins.get(input.value).copied().unwrap_or(input.value));
+        let mut seen = BTreeSet::new();
+        let shares_elements = !origins.all(|origin| seen.insert(origin));
         Window {
             value,
             blob,
@@ -95,7 +97,7 @@ impl<'a> Cuts<'a> {
             sizes,
             order,
             is_output,
-            given,
+            inputs,
             lengths,
             layers,
             nodes,
@@ -105,15 +107,13 @@ impl<'a> Cuts<'a> {
     }
 }
 
-/// Returns a value, and those before it that have its elements in other places.
-fn origins(graph: &Graph, value: ValueId) -> Vec<ValueId> {
-    let mut origins = vec![value];
-    let before = |value: &ValueId| {
-        let node = graph.value(*value).producer.and_then(|id| graph.node(id));
-        node.filter(|node| is_move(node)).and_then(|node| node.input(0))
-    };
-    while let Some(value) = origins.last().and_then(before) {
-        origins.push(value);
+/// Returns the value whose elements each result of a move has.
+fn origins(graph: &Graph) -> IndexMap<ValueId, ValueId> {
+    let mut origins = IndexMap::default();
+    for (_, node) in graph.nodes().filter(|(_, node)| is_move(node)) {
+        let Some(moved) = node.input(0) else { continue };
+        let origin = origins.get(moved).copied().unwrap_or(moved);
+        origins.extend(node.outputs.iter().flatten().map(|output| (*output, origin)));
     }
     origins
 }
@@ -123,21 +123,21 @@ pub(super) fn positions(graph: &Graph) -> IndexMap<NodeId, usize> {
     graph.nodes().map(|(id, _)| id).zip(0..).collect()
 }
 
-/// What lies between given values and a value.
+/// What lies between inputs and a value.
 pub(super) struct Reached {
     nodes: BTreeSet<NodeId>,
-    /// The values that the nodes read or compute, and the given ones among them.
+    /// The values that the nodes read or compute, and the inputs among them.
     pub values: BTreeSet<ValueId>,
     /// The values that no node computes.
     pub inputs: Vec<ValueId>,
 }
 
 impl Reached {
-    pub fn of(graph: &Graph, is_given: impl Fn(ValueId) -> bool, value: ValueId) -> Reached {
+    pub fn of(graph: &Graph, is_input: impl Fn(ValueId) -> bool, value: ValueId) -> Reached {
         let mut reached = Reached { nodes: BTreeSet::new(), values: BTreeSet::new(), inputs: Vec::new() };
         let mut left = vec![value];
         while let Some(value) = left.pop() {
-            if !reached.values.insert(value) || is_given(value) || graph.value(value).constant.is_some() {
+            if !reached.values.insert(value) || is_input(value) || graph.value(value).constant.is_some() {
                 continue;
             }
             match graph.value(value).producer {

@@ -68,7 +68,7 @@ impl Random {
         Ok(Array::new(dtype, elements))
     }
 
-    /// Returns elements of a law in place of the elements of a run, and keeps their sign, the bound 1
+    /// Returns elements of a law instead of the elements of a run, and keeps their sign, the bound 1
     /// and a range: layers may rely on the ranges of their operators. Integers are returned as they are.
     pub fn like(&mut self, array: &Array, law: Law, range: Range) -> Array {
         let Elements::F32(run) = array.elements() else { return array.clone() };
@@ -117,7 +117,7 @@ impl Random {
         Array::new(array.dtype(), Elements::I64(levels))
     }
 
-    /// Returns floats with others, in a range, in place of those that are not finite.
+    /// Returns floats with others, in a range, instead of those that are not finite.
     pub fn finite(&mut self, array: &Array, range: Range) -> Array {
         let (least, most): (f32, f32) = (range.least.as_(), range.most.as_());
         let Elements::F32(elements) = array.elements() else { return array.clone() };

@@ -44,7 +44,7 @@ const LEVELS: f64 = 1_073_741_824.0;
 /// The evaluator of the nodes of a model.
 pub(super) struct Engine<'a> {
     model: &'a Model,
-    /// The nodes as models of their own, by the ids of the nodes; `None` for those that the engine refuses.
+    /// The nodes as separate models, by the ids of the nodes; `None` for those that the engine refuses.
     compiled: RefCell<BTreeMap<NodeId, Option<Compiled>>>,
 }
 
@@ -122,8 +122,8 @@ impl<'a> Engine<'a> {
         if !add_definition(&mut graph, &single, ops::expansion)? {
             return Ok(None);
         }
-        let given = single.inputs.iter().zip(inputs).filter_map(|(id, input)| Some(((*id)?, input.clone()?)));
-        let values = Values::computed(self, &graph, given, passed)?;
+        let known = single.inputs.iter().zip(inputs).filter_map(|(id, input)| Some(((*id)?, input.clone()?)));
+        let values = Values::computed(self, &graph, known, passed)?;
         let absent = || Ok(Arc::new(Array::f32(ArrayD::zeros(IxDyn(&[0])))));
         let outputs = single.outputs.iter().map(|output| output.map_or_else(absent, |id| values.get(id)));
         Ok(Some(outputs.collect::<Result<_>>()?))
@@ -133,8 +133,8 @@ impl<'a> Engine<'a> {
     fn run(&self, key: Option<NodeId>, node: &Node, inputs: &[Option<Arc<Array>>]) -> Result<Vec<Array>> {
         let types = self.output_types(node, inputs)?;
         let is_double = |dtype: DType| dtype == DType::F64;
-        let given_doubles = inputs.iter().flatten().any(|input| is_double(input.dtype()));
-        if given_doubles || types.iter().copied().any(is_double) {
+        let reads_doubles = inputs.iter().flatten().any(|input| is_double(input.dtype()));
+        if reads_doubles || types.iter().copied().any(is_double) {
             unsupported!("it computes in float64");
         }
         if is_misread(node, inputs) {
@@ -148,23 +148,23 @@ impl<'a> Engine<'a> {
             None => single.insert(compile()),
         };
         let Some(model) = model else { unsupported!("the engine has no such operator") };
-        let mut given = Vec::new();
+        let mut fed = Vec::new();
         for (index, input) in inputs.iter().enumerate() {
             if let Some(input) = input {
                 let id = model.node_id(&input_name(index)).map_err(engine_error)?;
-                given.push((id, to_engine(input)?));
+                fed.push((id, to_engine(input)?));
             }
         }
         let present = node.outputs.iter().enumerate().filter(|(_, output)| output.is_some());
         let present: Vec<usize> = present.map(|(index, _)| index).collect();
         let wanted: Result<Vec<_>> =
             present.iter().map(|index| model.node_id(&output_name(*index)).map_err(engine_error)).collect();
-        let outputs = model.run(given, &wanted?, None).map_err(engine_error)?;
+        let outputs = model.run(fed, &wanted?, None).map_err(engine_error)?;
         let mut all = vec![Array::f32(ArrayD::zeros(IxDyn(&[0]))); node.outputs.len()];
         for (index, output) in present.into_iter().zip(outputs) {
             let dtype = types.get(index).copied();
-            if let Some(place) = all.get_mut(index) {
-                *place = from_engine(output, dtype)?;
+            if let Some(array) = all.get_mut(index) {
+                *array = from_engine(output, dtype)?;
             }
         }
         Ok(all)
@@ -281,7 +281,7 @@ fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
         numbers(5).any(|index| index + 1.0 != last)
     };
     let is_stack = inputs.iter().take(2).flatten().any(|input| input.shape().len() > 2);
-    // It pads integers with 0 in place of the zero point, and subtracts none in stacks of matrices. It
+    // It pads integers with 0 instead of the zero point, and subtracts none in stacks of matrices. It
     // ignores the lengths of sequences, drops NaN in attention, adds the zero point to the largest int32 and
     // the offset of a diagonal to an index, reflects once, and ends by a panic where it takes five axes in
     // reverse order.
@@ -297,7 +297,7 @@ fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
         || (is_volume && (node.is("ConvTranspose") || is_backward))
 }
 
-/// States the attributes of windows that have defaults, and paddings in place of their mode: the engine takes
+/// States the attributes of windows that have defaults, and paddings instead of their mode: the engine takes
 /// the defaults of two axes, and pads SAME_LOWER as SAME_UPPER. The conversion, which is checked, has no
 /// part in it.
 fn state_window(node: &mut Node, inputs: &[Option<Arc<Array>>]) -> Option<()> {
@@ -357,7 +357,7 @@ fn engine_error(error: impl std::error::Error + Send + Sync + 'static) -> Error 
     Error::unsupported("the engine does not compute it").caused_by(error)
 }
 
-/// Returns the type in which the engine is given elements: it has no half precision.
+/// Returns the type in which the engine takes elements: it has no half precision.
 fn engine_type(dtype: DType) -> DType {
     if dtype.is_float() { DType::F32 } else { dtype }
 }
@@ -399,7 +399,7 @@ fn from_engine(value: EngineValue, dtype: Option<DType>) -> Result<Array> {
     };
     let dtype = dtype.unwrap_or(found);
     if dtype.is_float() != found.is_float() {
-        unsupported!("elements of type {found} in place of {dtype}");
+        unsupported!("elements of type {found} instead of {dtype}");
     }
     Ok(Array::new(dtype, all))
 }

@@ -58,11 +58,11 @@ impl Flow<'_, '_> {
 
     /// Evaluates a body.
     fn run(&mut self, body: &Graph, inputs: impl IntoIterator<Item = Arc<Array>>) -> Result<Vec<Arc<Array>>> {
-        let mut given: Vec<_> = body.inputs.iter().copied().zip(inputs).collect();
+        let mut known: Vec<_> = body.inputs.iter().copied().zip(inputs).collect();
         for capture in &body.captures {
-            given.push((capture.inner, self.around.get(capture.outer)?));
+            known.push((capture.inner, self.around.get(capture.outer)?));
         }
-        let values = Values::computed(self.engine, body, given, &mut *self.passed)?;
+        let values = Values::computed(self.engine, body, known, &mut *self.passed)?;
         body.outputs.iter().map(|output| values.get(*output)).collect()
     }
 
@@ -106,10 +106,10 @@ impl Flow<'_, '_> {
         let states = states.ok_or_else(|| Error::invalid("more scanned inputs than inputs"))?;
         let sequences = carried.split_off(states);
         let results = body.outputs.len().saturating_sub(states);
-        let given = self.places(["scan_input_axes", "scan_input_directions"], sequences.len())?;
-        let made = self.places(["scan_output_axes", "scan_output_directions"], results)?;
+        let read = self.axes(["scan_input_axes", "scan_input_directions"], sequences.len())?;
+        let made = self.axes(["scan_output_axes", "scan_output_directions"], results)?;
         let mut scans = Vec::new();
-        for (sequence, (axis, is_reversed)) in sequences.iter().zip(given) {
+        for (sequence, (axis, is_reversed)) in sequences.iter().zip(read) {
             scans.push((sequence, resolve_axis(axis, sequence.shape().len())?, is_reversed));
         }
         let lengths = scans.iter().filter_map(|(sequence, axis, _)| sequence.shape().get(*axis));
@@ -129,7 +129,7 @@ impl Flow<'_, '_> {
     }
 
     /// Returns the axis of each sequence, and whether it runs backwards.
-    fn places(&self, [axes, directions]: [&str; 2], count: usize) -> Result<Vec<(i64, bool)>> {
+    fn axes(&self, [axes, directions]: [&str; 2], count: usize) -> Result<Vec<(i64, bool)>> {
         let list = |name: &str| self.call.optional_ints(name).map(Option::unwrap_or_default);
         let (axes, directions) = (list(axes)?, list(directions)?);
         let at = |list: &[i64], index: usize| list.get(index).copied().unwrap_or(0);
@@ -150,7 +150,7 @@ fn element(array: &Array, axis: usize, index: usize) -> Result<Array> {
 
 /// Returns what the iterations computed, each output along an axis, of the last iteration first if it is
 /// reversed.
-fn stacked(iterations: &[Vec<Arc<Array>>], places: &[(i64, bool)]) -> Result<Vec<Arc<Array>>> {
+fn stacked(iterations: &[Vec<Arc<Array>>], axes: &[(i64, bool)]) -> Result<Vec<Arc<Array>>> {
     let one = |(index, (axis, is_reversed)): (usize, &(i64, bool))| {
         let mut list: Vec<&Array> =
             iterations.iter().filter_map(|outputs| outputs.get(index)).map(|array| &**array).collect();
@@ -166,5 +166,5 @@ fn stacked(iterations: &[Vec<Arc<Array>>], places: &[(i64, bool)]) -> Result<Vec
         let list: Vec<Array> = list.into_iter().map(|array| array.reshape(&shape)).collect::<Result<_>>()?;
         Array::concat(&list, axis).map(Arc::new)
     };
-    places.iter().enumerate().map(one).collect()
+    axes.iter().enumerate().map(one).collect()
 }

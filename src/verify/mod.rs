@@ -185,18 +185,18 @@ struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    fn new(graph: &'a Graph, given: impl IntoIterator<Item = (ValueId, Arc<Array>)>) -> Values<'a> {
-        Values { graph, arrays: given.into_iter().collect(), reasons: BTreeMap::new() }
+    fn new(graph: &'a Graph, known: impl IntoIterator<Item = (ValueId, Arc<Array>)>) -> Values<'a> {
+        Values { graph, arrays: known.into_iter().collect(), reasons: BTreeMap::new() }
     }
 
-    /// Computes all nodes of a graph from given values.
+    /// Computes all nodes of a graph from values that are known.
     fn computed(
         engine: &Engine,
         graph: &'a Graph,
-        given: impl IntoIterator<Item = (ValueId, Arc<Array>)>,
+        known: impl IntoIterator<Item = (ValueId, Arc<Array>)>,
         passed: Passed,
     ) -> Result<Values<'a>> {
-        let mut values = Values::new(graph, given);
+        let mut values = Values::new(graph, known);
         for (id, _) in graph.nodes() {
             values.compute(engine, id, passed)?;
         }
@@ -240,7 +240,7 @@ impl<'a> Values<'a> {
         let inputs = node.inputs.iter().map(|id| id.map(|id| self.get(id)).transpose());
         let inputs: Vec<_> = inputs.collect::<Result<_>>()?;
         let (outputs, evaluator) = match node.bodies().next() {
-            // The nodes of a body have evaluators of their own.
+            // The nodes of a body have separate evaluators.
             Some(_) => (flow::evaluate(engine, node, &inputs, self, passed)?, Evaluator::Definition),
             None => engine.evaluate(self.graph, id, &inputs, passed)?,
         };
@@ -267,20 +267,20 @@ impl<'a> Run<'a> {
     fn new(subject: &'a Subject<'a>, engine: &'a Engine<'a>, bounds: (u32, u32)) -> Result<Run<'a>> {
         let graph = &subject.model.graph;
         let mut random = draw::Random::new(0);
-        let mut given = Vec::new();
+        let mut inputs = Vec::new();
         for input in &graph.inputs {
             let value = graph.value(*input);
             // The net lacks inputs without elements, and those that nothing reads.
             let Some(shape) = subject.shapes.get(&value.name) else { continue };
             let dtype = value.dtype.ok_or_else(|| Error::invalid("an input without a type"))?;
             let assumed = subject.assumed.get(&value.name).copied();
-            given.push((*input, Arc::new(random.input(dtype, shape, bounds, assumed)?)));
+            inputs.push((*input, Arc::new(random.input(dtype, shape, bounds, assumed)?)));
         }
         Ok(Run {
             subject,
             engine,
-            values: Values::new(graph, given.iter().cloned()),
-            inputs: given,
+            values: Values::new(graph, inputs.iter().cloned()),
+            inputs,
             types: BTreeMap::new(),
             evaluators: BTreeMap::new(),
         })
@@ -369,7 +369,7 @@ fn as_mat(array: &Array, sizes: &[usize], order: Option<[usize; 3]>) -> Result<M
     let count = elements.len();
     let misfit = || Error::invalid(format!("{count} elements as a blob of {sizes:?}"));
     let Some(order) = order else { return elements.into_shape_clone(IxDyn(sizes)).map_err(|_| misfit()) };
-    // The place of each axis of the value in the blob.
+    // The index of each axis of the value in the blob.
     let mut shape = [0; 3];
     for (axis, size) in order.into_iter().zip(sizes) {
         *shape.get_mut(axis).ok_or_else(misfit)? = *size;

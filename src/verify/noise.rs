@@ -36,29 +36,29 @@ const ROUNDED_FROM_INPUTS: u64 = 8;
 pub(super) struct Origin {
     nodes: Vec<NodeId>,
     /// Values with their elements, and whether these are rounded.
-    given: Vec<(ValueId, Arc<Array>, bool)>,
+    inputs: Vec<(ValueId, Arc<Array>, bool)>,
     /// How many times they are changed.
     pub changes: u64,
 }
 
 impl Window {
-    /// Returns the nodes between the given values and the end of the window, or else those between the inputs
+    /// Returns the nodes between the inputs and the end of the window, or else those between the inputs
     /// of the model and the end.
-    pub(super) fn origin(&self, run: &Run, given: &[Arc<Array>]) -> Origin {
+    pub(super) fn origin(&self, run: &Run, inputs: &[Arc<Array>]) -> Origin {
         if let Some(nodes) = &self.nodes {
-            let pairs = self.given.iter().zip(given);
-            let given = pairs.map(|(given, array)| (given.value, Arc::clone(array), given.varies)).collect();
+            let pairs = self.inputs.iter().zip(inputs);
+            let inputs = pairs.map(|(input, array)| (input.value, Arc::clone(array), input.varies)).collect();
             let mut of_graph = nodes.iter().filter_map(|id| run.subject.model.graph.node(*id));
-            let changes = if of_graph.any(jumps) { ROUNDED_AT_JUMPS } else { ROUNDED };
-            return Origin { nodes: nodes.clone(), given, changes };
+            let changes = if of_graph.any(is_discontinuous) { ROUNDED_AT_JUMPS } else { ROUNDED };
+            return Origin { nodes: nodes.clone(), inputs, changes };
         }
         let graph = &run.subject.model.graph;
         let nodes = Reached::of(graph, |_| false, self.value).in_order(&positions(graph));
-        let given = run.inputs.iter().map(|(value, array)| (*value, Arc::clone(array), true)).collect();
-        Origin { nodes, given, changes: ROUNDED_FROM_INPUTS }
+        let inputs = run.inputs.iter().map(|(value, array)| (*value, Arc::clone(array), true)).collect();
+        Origin { nodes, inputs, changes: ROUNDED_FROM_INPUTS }
     }
 
-    /// Changes the given elements, and the values of the nodes, by their rounding. `noise` becomes at
+    /// Changes the elements of the inputs, and the values of the nodes, by their rounding. `noise` becomes at
     /// least the change of each element of the value.
     pub(super) fn add_noise(
         &self,
@@ -69,7 +69,7 @@ impl Window {
     ) -> Result<()> {
         let graph = &run.subject.model.graph;
         let (mut random, is_whole) = (Random::new(seed), seed < ROUNDED);
-        let changed = origin.given.iter().map(|(value, array, is_rounded)| match is_rounded {
+        let changed = origin.inputs.iter().map(|(value, array, is_rounded)| match is_rounded {
             true => (*value, Arc::new(random.rounded(array, ROUNDING, is_whole))),
             false => (*value, Arc::clone(array)),
         });
@@ -103,9 +103,9 @@ impl Window {
     ///
     /// `Unsupported` if an element of a constant is not a number, or is too large for sums of products, or
     /// if a node other than the last computes what is not finite from finite elements.
-    pub(super) fn check_finite(&self, run: &Run, nodes: &[NodeId], given: &[Arc<Array>]) -> Result<()> {
+    pub(super) fn check_finite(&self, run: &Run, nodes: &[NodeId], inputs: &[Arc<Array>]) -> Result<()> {
         let graph = &run.subject.model.graph;
-        let mut values = self.given_values(graph, given);
+        let mut values = self.input_values(graph, inputs);
         for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
             values.compute(run.engine, id, &mut |array| array)?;
             let is_elementwise =
@@ -131,7 +131,7 @@ impl Window {
 }
 
 /// Returns whether rounding may change an element of a node by a whole step.
-fn jumps(node: &Node) -> bool {
+fn is_discontinuous(node: &Node) -> bool {
     node.is("Hardmax") || op::find(node).is_none_or(|op| op.discontinuous.is_some() || op.rounds)
 }
 

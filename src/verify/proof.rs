@@ -21,7 +21,7 @@ pub enum State {
     NotCovered,
     /// Both sides are equal on random elements, within the rounding of float32.
     Tested,
-    /// Both sides move each element to the same place, at these sizes.
+    /// Both sides move each element to the same index, at these sizes.
     Proved,
 }
 

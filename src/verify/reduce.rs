@@ -18,8 +18,8 @@ use crate::tensor::{Array, Tensor};
 /// Elements for which a window differs.
 #[derive(Clone, Debug)]
 pub(super) struct Example {
-    /// The elements of the given values.
-    pub given: Vec<Arc<Array>>,
+    /// The elements of the inputs.
+    pub inputs: Vec<Arc<Array>>,
     /// The elements that the model computes.
     pub expected: Arc<Array>,
 }
@@ -40,11 +40,11 @@ impl Reduced {
     /// Cuts out a window; `None` if its nodes read other values than the blobs that its layers read.
     pub(super) fn of(subject: &Subject, window: &Window, example: &Example) -> Result<Option<Reduced>> {
         let Some(nodes) = &window.nodes else { return Ok(None) };
-        let given: Vec<ValueId> = window.given.iter().map(|given| given.value).collect();
-        let graph = part(&subject.model.graph, nodes, given.iter().zip(&example.given), window.value)?;
-        let blobs: Vec<_> = window.given.iter().map(|given| given.blob).collect();
+        let inputs: Vec<ValueId> = window.inputs.iter().map(|input| input.value).collect();
+        let graph = part(&subject.model.graph, nodes, inputs.iter().zip(&example.inputs), window.value)?;
+        let blobs: Vec<_> = window.inputs.iter().map(|input| input.blob).collect();
         let net = subject.net.alone(&window.layers, &blobs, window.blob);
-        let inputs = example.given.iter().map(|array| Tensor::from_array(array)).collect::<Result<_>>()?;
+        let inputs = example.inputs.iter().map(|array| Tensor::from_array(array)).collect::<Result<_>>()?;
         let expected = Tensor::from_array(&example.expected)?;
         Ok(Some(Reduced { model: Model { graph, ..subject.model.clone() }, net, inputs, expected }))
     }
@@ -76,18 +76,18 @@ impl Reduced {
     }
 }
 
-/// Returns the graph of some nodes from given values to a value.
+/// Returns the graph of some nodes from some values to a value.
 fn part<'a>(
     graph: &Graph,
     nodes: &[NodeId],
-    given: impl Iterator<Item = (&'a ValueId, &'a Arc<Array>)>,
+    inputs: impl Iterator<Item = (&'a ValueId, &'a Arc<Array>)>,
     value: ValueId,
 ) -> Result<Graph> {
     let mut part = Graph::default();
     part.name.clone_from(&graph.name);
     part.opsets.clone_from(&graph.opsets);
     let mut copies: BTreeMap<ValueId, ValueId> = BTreeMap::new();
-    for (id, array) in given {
+    for (id, array) in inputs {
         let (dtype, shape) = (Some(array.dtype()), Some(array.shape().into()));
         let copy = Value { name: graph.value(*id).name.clone(), dtype, shape, ..Value::default() };
         let copy = part.add_value(copy);

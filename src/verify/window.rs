@@ -12,7 +12,7 @@ use super::noise::{overflows, rounds};
 use super::proof::{State, WindowProof};
 use super::reduce::Example;
 use super::tolerance::Stored;
-use super::{Assumed, Passed, Run, Values, as_mat};
+use super::{Assumed, Passed, Run, Values, all_floats, as_mat};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::Trait;
@@ -38,21 +38,21 @@ pub(super) struct Window {
     pub order: Option<[usize; 3]>,
     pub is_output: bool,
     /// The blobs from which its layers compute.
-    pub given: Vec<Given>,
+    pub inputs: Vec<WindowInput>,
     /// Further blobs that they read, which are ones, with their sizes.
     pub lengths: Vec<(BlobId, Vec<usize>)>,
     pub layers: Vec<usize>,
-    /// The nodes that compute the same from the given values; `None` if they read other values, or not all of
+    /// The nodes that compute the same from the inputs; `None` if they read other values, or not all of
     /// those that vary.
     pub nodes: Option<Vec<NodeId>>,
     /// An input that the nodes read and the net does not: the net assumes its elements.
     pub ignored: Option<String>,
-    /// Whether two given values have the same elements, perhaps moved: the net may read either.
+    /// Whether two inputs have the same elements, perhaps moved: the net may read either.
     pub shares_elements: bool,
 }
 
 /// A blob from which the layers of a window compute.
-pub(super) struct Given {
+pub(super) struct WindowInput {
     pub blob: BlobId,
     pub value: ValueId,
     pub sizes: Vec<usize>,
@@ -78,22 +78,22 @@ impl Outcome {
     }
 
     /// Adds the outcome for these elements to a proof.
-    fn add_to(self, proof: &mut WindowProof, given: Vec<Arc<Array>>, expected: Arc<Array>) {
+    fn add_to(self, proof: &mut WindowProof, inputs: Vec<Arc<Array>>, expected: Arc<Array>) {
         proof.error = Some(proof.error.unwrap_or(0.0).max(self.error));
         if let Some(difference) = self.difference
             && proof.state != State::Differs
         {
             proof.state = State::Differs;
             proof.reason = difference;
-            proof.example = Some(Example { given, expected });
+            proof.example = Some(Example { inputs, expected });
         }
     }
 }
 
 impl Window {
-    /// Returns the values that are compared or given.
+    /// Returns the values of the inputs, and the one that is compared.
     pub fn values(&self) -> impl Iterator<Item = ValueId> + '_ {
-        self.given.iter().map(|given| given.value).chain([self.value])
+        self.inputs.iter().map(|input| input.value).chain([self.value])
     }
 
     /// Compares both sides: on the values of a run, on labels if all layers move elements, and otherwise on
@@ -152,33 +152,33 @@ impl Window {
                 unsupported!("the net assumes that the elements of \"{name}\" are {description}");
             }
         }
-        let (given, expected) = (self.given(run)?, run.values.get(self.value)?);
-        let outcome = self.compare(run, &given, &expected)?;
+        let (inputs, expected) = (self.elements(run)?, run.values.get(self.value)?);
+        let outcome = self.compare(run, &inputs, &expected)?;
         let (Some(nodes), Some(_)) = (&self.nodes, &outcome.difference) else {
-            outcome.add_to(proof, given, expected);
+            outcome.add_to(proof, inputs, expected);
             return Ok(());
         };
         // Nets are right for finite floats.
         let mut random = Random::new(0);
-        let finite = self.drawn(&given, |given, array| random.finite(array, given.range));
+        let finite = self.drawn(&inputs, |input, array| random.finite(array, input.range));
         let expected = self.evaluate(run, nodes, &finite, &mut |array| array)?;
         self.compare(run, &finite, &expected)?.add_to(proof, finite, expected);
         Ok(())
     }
 
-    /// Compares on labels or random elements, if the nodes need only the given values.
+    /// Compares on labels or random elements, if the nodes need only the inputs.
     fn on_drawn(&self, run: &Run, proof: &mut WindowProof) -> Result<()> {
         let Some(nodes) = &self.nodes else { return Ok(()) };
-        let given = self.given(run)?;
-        if self.given.iter().all(|given| !given.varies) {
+        let inputs = self.elements(run)?;
+        if self.inputs.iter().all(|input| !input.varies) {
             if proof.state == State::Tested && proof.error == Some(0.0) {
                 proof.state = State::Proved;
             }
             return Ok(());
         }
-        if self.moves(run) && given.iter().map(|array| array.len()).sum::<usize>() < LABELS {
+        if self.moves(run) && inputs.iter().map(|array| array.len()).sum::<usize>() < LABELS {
             let mut labels = labels();
-            let labels = self.drawn(&given, |_, array| labels(array));
+            let labels = self.drawn(&inputs, |_, array| labels(array));
             let expected = self.evaluate(run, nodes, &labels, &mut |array| array)?;
             let outcome = self.compare(run, &labels, &expected)?;
             if outcome.difference.is_some() && self.consistent(run, &labels)?.is_none() {
@@ -198,7 +198,7 @@ impl Window {
         }
         for (seed, law) in (1..).zip(Law::ALL) {
             let mut random = Random::new(seed);
-            let drawn = self.drawn(&given, |given, array| random.like(array, law, given.range));
+            let drawn = self.drawn(&inputs, |input, array| random.like(array, law, input.range));
             // Elements that the operators do not permit say nothing.
             let Ok(expected) = self.evaluate(run, nodes, &drawn, &mut |array| array) else { continue };
             let Ok(mut outcome) = self.compare(run, &drawn, &expected) else { continue };
@@ -215,7 +215,7 @@ impl Window {
         Ok(())
     }
 
-    /// Returns drawn elements, with those of values that depend on other given ones computed from these: the
+    /// Returns drawn elements, with those of values that depend on other inputs computed from these: the
     /// net may compute them, too. `None` if that is not possible.
     fn consistent(&self, run: &Run, drawn: &[Arc<Array>]) -> Result<Option<Vec<Arc<Array>>>> {
         if self.shares_elements {
@@ -224,53 +224,59 @@ impl Window {
         let graph = &run.subject.model.graph;
         let positions = positions(graph);
         let position = |value: ValueId| graph.value(value).producer.and_then(|id| positions.get(id).copied());
-        let mut order: Vec<(usize, &Given)> = self.given.iter().enumerate().collect();
-        order.sort_by_key(|(_, given)| position(given.value));
+        let mut order: Vec<(usize, &WindowInput)> = self.inputs.iter().enumerate().collect();
+        order.sort_by_key(|(_, input)| position(input.value));
         let (mut before, mut consistent) = (Vec::new(), drawn.to_vec());
-        for (index, given) in order {
-            let reached = Reached::of(graph, |value| before.contains(&value), given.value);
+        for (index, input) in order {
+            let reached = Reached::of(graph, |value| before.contains(&value), input.value);
             let varies = |value: &ValueId| {
-                self.given.iter().any(|given| given.varies && given.value == *value) && before.contains(value)
+                self.inputs.iter().any(|input| input.varies && input.value == *value)
+                    && before.contains(value)
             };
-            if given.varies && reached.values.iter().any(varies) {
+            if input.varies && reached.values.iter().any(varies) {
                 if !reached.inputs.is_empty() {
                     return Ok(None);
                 }
-                let mut values = self.given_values(graph, &consistent);
-                values.arrays.remove(given.value);
+                let mut values = self.input_values(graph, &consistent);
+                values.arrays.remove(input.value);
                 for id in reached.in_order(&positions) {
                     values.compute(run.engine, id, &mut |array| array)?;
                 }
-                if let Some(place) = consistent.get_mut(index) {
-                    *place = values.get(given.value)?;
+                if let Some(elements) = consistent.get_mut(index) {
+                    *elements = values.get(input.value)?;
                 }
             }
-            before.push(given.value);
+            before.push(input.value);
         }
         Ok(Some(consistent))
     }
 
-    /// Returns the elements of the given values in a run.
-    fn given(&self, run: &Run) -> Result<Vec<Arc<Array>>> {
-        self.given.iter().map(|given| run.values.get(given.value)).collect()
+    /// Returns the elements of the inputs in a run.
+    fn elements(&self, run: &Run) -> Result<Vec<Arc<Array>>> {
+        self.inputs.iter().map(|input| run.values.get(input.value)).collect()
     }
 
-    /// Returns the given elements with others in place of those that vary.
-    fn drawn(&self, given: &[Arc<Array>], mut draw: impl FnMut(&Given, &Array) -> Array) -> Vec<Arc<Array>> {
-        let pairs = self.given.iter().zip(given);
-        let drawn = pairs.map(|(given, array)| match given.varies {
-            true => Arc::new(draw(given, array)),
+    /// Returns the elements of the inputs, with drawn ones for those that vary.
+    fn drawn(
+        &self,
+        inputs: &[Arc<Array>],
+        mut draw: impl FnMut(&WindowInput, &Array) -> Array,
+    ) -> Vec<Arc<Array>> {
+        let pairs = self.inputs.iter().zip(inputs);
+        let drawn = pairs.map(|(input, array)| match input.varies {
+            true => Arc::new(draw(input, array)),
             false => Arc::clone(array),
         });
         drawn.collect()
     }
 
-    /// Returns whether given integers are beyond those that the net is assumed to have.
-    fn is_inexact(&self, run: &Run, given: &[Arc<Array>]) -> bool {
+    /// Returns whether integers of inputs are beyond those that the net is assumed to have.
+    fn is_inexact(&self, run: &Run, inputs: &[Arc<Array>]) -> bool {
         let (graph, exact) = (&run.subject.model.graph, Range::EXACT_INTEGERS);
-        let is_assumed =
-            |given: &Given| run.subject.assumed.get(&graph.value(given.value).name) == Some(&Assumed::Exact);
-        let mut pairs = self.given.iter().zip(given).filter(|(given, _)| is_assumed(given));
+        let is_assumed = |input: &WindowInput| {
+            run.subject.assumed.get(&graph.value(input.value).name) == Some(&Assumed::Exact)
+        };
+        let mut pairs = self.inputs.iter().zip(inputs).filter(|(input, _)| is_assumed(input));
         pairs.any(|(_, array)| !array.all_numbers(|x| (exact.least..=exact.most).contains(&x)))
     }
 
@@ -292,36 +298,36 @@ impl Window {
             sizes.iter().fold(1_u64, |all, size| all.saturating_mul(u64::try_from(*size).unwrap_or(u64::MAX)))
         };
         let elements =
-            self.given.iter().map(|given| count(&given.sizes)).fold(count(&self.sizes), u64::saturating_add);
+            self.inputs.iter().map(|input| count(&input.sizes)).fold(count(&self.sizes), u64::saturating_add);
         let weights = self.net_layers(run.subject.net).flat_map(|layer| layer.layer.weights());
         let weights = weights.map(|weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX));
         let positions = self.sizes.split_first().map_or(1, |(_, inner)| count(inner));
         elements.saturating_add(weights.fold(0, u64::saturating_add).saturating_mul(positions))
     }
 
-    /// Evaluates the nodes on given elements; what they compute is passed through a function.
+    /// Evaluates the nodes on elements of the inputs; what they compute is passed through a function.
     fn evaluate(
         &self,
         run: &Run,
         nodes: &[NodeId],
-        given: &[Arc<Array>],
+        inputs: &[Arc<Array>],
         passed: Passed,
     ) -> Result<Arc<Array>> {
-        let mut values = self.given_values(&run.subject.model.graph, given);
+        let mut values = self.input_values(&run.subject.model.graph, inputs);
         for id in nodes {
             values.compute(run.engine, *id, passed)?;
         }
         values.get(self.value)
     }
 
-    /// Returns the given values with these elements.
-    pub(super) fn given_values<'g>(&self, graph: &'g Graph, given: &[Arc<Array>]) -> Values<'g> {
-        let pairs = self.given.iter().zip(given);
-        Values::new(graph, pairs.map(|(given, array)| (given.value, Arc::clone(array))))
+    /// Returns the values of the inputs with these elements.
+    pub(super) fn input_values<'g>(&self, graph: &'g Graph, inputs: &[Arc<Array>]) -> Values<'g> {
+        let pairs = self.inputs.iter().zip(inputs);
+        Values::new(graph, pairs.map(|(input, array)| (input.value, Arc::clone(array))))
     }
 
-    /// Compares the layers on given elements with the expected ones.
-    fn compare(&self, run: &Run, given: &[Arc<Array>], expected: &Array) -> Result<Outcome> {
+    /// Compares what the layers compute from elements of the inputs with the expected elements.
+    fn compare(&self, run: &Run, inputs: &[Arc<Array>], expected: &Array) -> Result<Outcome> {
         let tolerance = self.tolerance(run, expected.dtype());
         let value = as_mat(expected, &self.sizes, self.order)?;
         let compared = |got: &Mat, noise: Option<&ArrayD<f64>>| {
@@ -333,7 +339,7 @@ impl Window {
         };
         let mut found = None;
         for precision in [Precision::Double, Precision::Single] {
-            match self.compute(run.subject.net, precision, given, value.shape())? {
+            match self.compute(run.subject.net, precision, inputs, value.shape())? {
                 Ok(got) => {
                     let outcome = compared(&got, None);
                     if outcome.difference.is_none() {
@@ -349,17 +355,20 @@ impl Window {
             return Ok(outcome);
         }
         let is_beyond = overflows(&got, expected.dtype(), run.subject.assumed.get(&self.name).copied());
-        if is_beyond || self.is_inexact(run, given) {
+        if is_beyond || self.is_inexact(run, inputs) {
             unsupported!("numbers beyond the range of {}", expected.dtype());
         }
         match &self.nodes {
-            Some(nodes) => self.check_finite(run, nodes, given)?,
+            Some(nodes) => self.check_finite(run, nodes, inputs)?,
             None if matches!(self.stored(run.subject.net), Stored::Integers(_)) => {
                 unsupported!("weights in integers, whose rounding is known only where the nodes are")
             }
+            None if !inputs.iter().all(|array| all_floats(array, f32::is_finite)) => {
+                unsupported!("an input that is not finite, which is replaced only where the nodes are known")
+            }
             None => {}
         }
-        let (origin, mut noise) = (self.origin(run, given), ArrayD::zeros(value.raw_dim()));
+        let (origin, mut noise) = (self.origin(run, inputs), ArrayD::zeros(value.raw_dim()));
         for seed in 0..origin.changes {
             if outcome.difference.is_none() {
                 break;
@@ -377,17 +386,17 @@ impl Window {
         Ok(outcome)
     }
 
-    /// Computes the blob from given elements, in the shape of the value; the inner error is a layer that does
-    /// not fit its bottoms.
+    /// Computes the blob from elements of the inputs, in the shape of the value; the inner error is a layer
+    /// that does not fit its bottoms.
     fn compute(
         &self,
         net: &Net,
         precision: Precision,
-        given: &[Arc<Array>],
+        inputs: &[Arc<Array>],
         shape: &[usize],
     ) -> Result<std::result::Result<Mat, Error>> {
         let mut known = BTreeMap::new();
-        for (Given { blob, sizes, order, .. }, array) in self.given.iter().zip(given) {
+        for (WindowInput { blob, sizes, order, .. }, array) in self.inputs.iter().zip(inputs) {
             known.insert(*blob, as_mat(array, sizes, *order)?);
         }
         known.extend(self.lengths.iter().map(|(blob, sizes)| (*blob, Mat::ones(sizes.as_slice()))));

@@ -88,7 +88,7 @@ EXPRESSIONS = [
     "*(16,rsqrt(4))", "rsqrt(0.01)", "*(9,sin(0.6))", "*(9,sinh(0.6))", "sqrt(0w)", "sqrt(36)", "reciprocal(0.08)",
     "*(9,tan(0.6))", "*(9,tanh(0.6))", "*(5,atan2(1,0.4))", "*(5,atan2(1,-0.4))", "pow(2,3)", "pow(3,1.5)",
     "fmod(17,6)", "neg(fmod(-17.5,6))", "remainder(17,6)", "*(3,logaddexp(1,1.5))",
-    # The remainder is the divisor in place of 0 if the signs differ [expression.cpp, eval_list_expression].
+    # The remainder is the divisor instead of 0 if the signs differ [expression.cpp, eval_list_expression].
     "remainder(-17,6)", "neg(remainder(17,-6))", "remainder(-17.5,6)",
     # Bits.
     "and(13,6)", "or(1,4)", "xor(13,8)", "lshift(3,2)", "rshift(0w,1)", "neg(rshift(-9,1))", "and(-7,13)",

@@ -72,7 +72,7 @@ def result(node):
 
 
 def choose(model, request):
-    """The nodes to quantize and the result of each; gives all nodes names of their own."""
+    """The nodes to quantize and the result of each; gives all nodes distinct names."""
     constants = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
     keep, found, names, chosen = set(request["keep"]), set(), set(), {}
     candidates = set(request["candidates"])
@@ -213,7 +213,7 @@ def errors_of_layers(source, chosen, samples, folder, request):
 
 
 def in_float(quantized, source, is_kept):
-    """The quantized model with nodes of the float model in place of those whose result is kept."""
+    """The quantized model with nodes of the float model instead of those whose result is kept."""
     model = onnx.ModelProto()
     model.CopyFrom(quantized)
     originals = {result(node): node for node in source.graph.node}

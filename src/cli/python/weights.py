@@ -139,7 +139,7 @@ class Moments:
     """The second moments of a value of the rounded model, and those between the float one's and it."""
 
     def __init__(self):
-        self.own, self.mixed, self.count, self.rows = 0.0, 0.0, 0, []
+        self.squares, self.mixed, self.count, self.rows = 0.0, 0.0, 0, []
 
     def add(self, wanted, got):
         self.rows.append([array.reshape(-1, array.shape[-1]) for array in (wanted, got)])
@@ -151,16 +151,16 @@ class Moments:
         if not self.rows:
             return
         wanted, got = (np.concatenate(arrays).astype(np.float64) for arrays in zip(*self.rows))
-        self.own, self.mixed, self.count = self.own + got.T @ got, self.mixed + wanted.T @ got, self.count + len(got)
+        self.squares, self.mixed, self.count = self.squares + got.T @ got, self.mixed + wanted.T @ got, self.count + len(got)
         self.rows = []
 
     def damped(self, part):
-        damping = np.eye(len(self.own)) * (part * np.trace(self.own) / len(self.own) or 1.0)
-        return (self.own + damping) / self.count, (self.mixed + damping) / self.count
+        damping = np.eye(len(self.squares)) * (part * np.trace(self.squares) / len(self.squares) or 1.0)
+        return (self.squares + damping) / self.count, (self.mixed + damping) / self.count
 
     def error(self, weight, rounded):
         """The square of the error of the results, without a term that is the same for each rounding."""
-        return float((rounded * (rounded @ self.own - 2 * weight @ self.mixed)).sum())
+        return float((rounded * (rounded @ self.squares - 2 * weight @ self.mixed)).sum())
 
 
 def round_group(products, sums, check, bits, size):
@@ -201,7 +201,7 @@ class Rounds:
                 (sums if index < len(self.used) else check).add(wanted, got)
             sums.sum_up()
             check.sum_up()
-            columns = len(sums.own)
+            columns = len(sums.squares)
             self.fewest = min(self.fewest, (sums.count / columns, f"{sums.count} rows of values for a matrix of {columns} columns"))
             products = [product for product in self.matrices.groups[value] if product.name in bits]
             found = round_group(products, sums, check, bits, self.matrices.size) if products else {}

@@ -18,7 +18,7 @@ use crate::cli::destination::default_files;
 use crate::cli::exit::{DIFFERENT, DONE, REFUSED, finish_command};
 use crate::cli::location::{Outputs, input, path_to_read_again, refused, temporary_folder};
 use crate::cli::message::{Format, MessageFormat, Report};
-use crate::cli::net::bin_beside;
+use crate::cli::net::bin_next_to;
 use crate::cli::options::{Chosen, Requested, Source, arg, is_plain};
 use crate::cli::python::{Comparison, INT8_COSINE, NetRequest, Pair, PythonArguments, SIZES, parse_part};
 use crate::cli::repeated::Repeated;
@@ -29,7 +29,7 @@ use describe::{advise_int8, describe, describe_magnitudes};
 const EXAMPLES: &str = "\
 Examples:
   onnx2ncnn verify model.onnx
-      compares each layer of model.ncnn.param and model.ncnn.bin beside the model, without Python
+      compares each layer of model.ncnn.param and model.ncnn.bin with the model, without Python
   onnx2ncnn verify model.onnx --reduce smallest
       writes the layers that differ, and their nodes, alone: a case to report
   onnx2ncnn verify model.onnx --runtime
@@ -46,7 +46,7 @@ Examples:
   onnx2ncnn verify model.onnx --fp16 --device 'adb shell /data/local/tmp/runner'
       on a phone, by the program whose source `onnx2ncnn runner` prints
 
-The options of the conversion are those of its report, if one lies beside the net or is given with
+The options of the conversion are those of its report, if one lies next to the net or is named by
 --report. Otherwise repeat --set, --input-shape, --inputs, --outputs and the further options under
 Model. An option on the command line replaces that of the report. With --dequantize the net is
 compared with the model without its rounding; with --int8 or rounded weights the cosine of each
@@ -160,7 +160,7 @@ const COMPARED: [(&str, &str); 13] = [
     ("double_as_float", ""),
     ("float32", ""),
     ("int8", ""),
-    ("kv_cache", ": both are called twice, and the caches of the first call are given to the second"),
+    ("kv_cache", ": both are called twice, and the second reads the caches of the first"),
     ("dequantize", ": the model is run without its rounding"),
     ("weights", ""),
     ("rename", ""),
@@ -386,7 +386,7 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
 fn net_files(arguments: &Verify) -> (PathBuf, PathBuf) {
     match (&arguments.param, &arguments.bin) {
         (Some(param), Some(bin)) => (param.clone(), bin.clone()),
-        (Some(param), None) => (param.clone(), bin_beside(param)),
+        (Some(param), None) => (param.clone(), bin_next_to(param)),
         (None, _) => default_files(&arguments.model),
     }
 }

@@ -128,7 +128,7 @@ pub struct NetComparison {
 
 impl Net {
     /// Compares the net with another one, layer by layer. Layers are matched by their names, or else by type,
-    /// params, and their place between layers that are matched.
+    /// params, and their position between layers that are matched.
     ///
     /// # Errors
     ///

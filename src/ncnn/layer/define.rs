@@ -189,20 +189,20 @@ macro_rules! layer {
         }
 
         impl $crate::ncnn::layer::Settable for $name {
-            fn set(&mut self, given: &$crate::ncnn::layer::Given) -> $crate::error::Result<()> {
-                given.check_known(&[
+            fn set(&mut self, params: &$crate::ncnn::layer::StatedParams) -> $crate::error::Result<()> {
+                params.check_known(&[
                     $( $( $id, )* )? $( $( $eid, )* )? $( $( $aid, )* )? $( $( $did, )* )?
                 ])?;
-                $( $( given.put($id, &mut self.$param)?; )* )?
+                $( $( params.put($id, &mut self.$param)?; )* )?
                 $( $(
                     self.$depends = self.$on.clone();
-                    given.put($eid, &mut self.$depends)?;
+                    params.put($eid, &mut self.$depends)?;
                 )* )?
                 $( $(
                     let left_out: fn(&$name) -> $aty = $left_out;
                     let value = left_out(self);
                     self.$always = value;
-                    given.put($aid, &mut self.$always)?;
+                    params.put($aid, &mut self.$always)?;
                 )* )?
                 Ok(())
             }

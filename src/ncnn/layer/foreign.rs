@@ -87,7 +87,7 @@ layer! {
         tops { unknown }
     }
 
-    /// Averages over the bins of a region, each of channels of its own.
+    /// Averages over the bins of a region, each of separate channels.
     60 PSROIPooling(exactly(2), exactly(1)) [] {
         params {
             0 pooled_width: i32 = 7,

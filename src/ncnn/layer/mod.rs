@@ -35,7 +35,7 @@ use crate::tensor::Tensor;
 use define::layers;
 pub(in crate::ncnn) use facts::Facts;
 pub(crate) use facts::Trait;
-pub(in crate::ncnn) use read::{Given, Settable, Stated};
+pub(in crate::ncnn) use read::{Settable, Stated, StatedParams};
 pub(crate) use shape::axis_index;
 pub(crate) use window::is_transformed;
 pub(in crate::ncnn) use work::Work;

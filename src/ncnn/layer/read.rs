@@ -9,7 +9,7 @@ use crate::tensor::Tensor;
 
 /// The params of a layer by their ids, as a file states them.
 #[derive(Clone, Debug, Default)]
-pub(in crate::ncnn) struct Given(BTreeMap<i32, Stated>);
+pub(in crate::ncnn) struct StatedParams(BTreeMap<i32, Stated>);
 
 /// A param as a file states it.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub(in crate::ncnn) trait ReadParam: Sized {
     fn read(param: &Stated) -> Option<Self>;
 }
 
-impl Given {
+impl StatedParams {
     /// Adds a param.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ pub(in crate::ncnn) trait Settable {
     /// # Errors
     ///
     /// `Invalid` if a param is not known, or of another type.
-    fn set(&mut self, given: &Given) -> Result<()>;
+    fn set(&mut self, params: &StatedParams) -> Result<()>;
 
     /// Sets a weight by its name.
     fn set_weight(&mut self, name: &str, weight: Tensor) -> Result<()>;

@@ -55,7 +55,7 @@ pub const NET_PASSES: &[NetPass] = &[
         "elementwise functions, fused into the layer before"),
     pass!(bias::fuse_layer_bias [BinaryOp] "constant terms, fused into the product before"),
     pass!(slice::join_crops [Crop] "crops that partition a blob, as one layer"),
-    pass!(single_position::flatten_place [Convolution] "convolutions at a single position, as inner products"),
+    pass!(single_position::flatten_position [Convolution] "convolutions at a single position, as inner products"),
     pass!(single_position::broadcast_channels [BinaryOp]
         "reshapes of vectors along the channels that arithmetic broadcasts"),
     pass!(int8::remove_int8_bounds [Clip] "bounds beyond those to which int8 layers round"),

@@ -11,7 +11,7 @@ use crate::ncnn::Blob;
 
 /// Replaces each Convolution over a vector viewed as an image of one position by an InnerProduct. Elementwise
 /// functions may lie between the view and the Convolution.
-pub(super) fn flatten_place(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+pub(super) fn flatten_position(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some(old) = net.layers.get(index) else { continue };

@@ -6,7 +6,7 @@ use super::{Counts, Entry};
 use crate::error::{Error, Result};
 use crate::ncnn::Layer;
 use crate::ncnn::binary::{END, TEXT};
-use crate::ncnn::layer::{Given, Param, Stated};
+use crate::ncnn::layer::{Param, Stated, StatedParams};
 use crate::ncnn::text::ARRAY;
 
 /// Returns the numbers of layers and blobs, and the layers. After one that cannot be read nothing is known.
@@ -37,26 +37,26 @@ fn entry(words: &mut Words, index: usize) -> Result<Entry> {
     let mut names =
         |count: usize| (0..count).map(|_| Ok(words.int()?.to_string())).collect::<Result<Vec<_>>>();
     let (bottoms, tops) = (names(bottoms)?, names(tops)?);
-    let given = given(words)?;
+    let params = read_params(words)?;
     let known = Layer::indexed(kind);
     let type_name = known.as_ref().map_or_else(|| kind.to_string(), |layer| layer.type_name().to_owned());
     let unknown = || Error::unsupported(format!("the layer type {kind} is not known"));
-    let layer = known.map(|layer| (layer, given)).ok_or_else(unknown);
-    Ok(Entry { place: format!("layer {index}"), type_name, name: index.to_string(), bottoms, tops, layer })
+    let layer = known.map(|layer| (layer, params)).ok_or_else(unknown);
+    Ok(Entry { location: format!("layer {index}"), type_name, name: index.to_string(), bottoms, tops, layer })
 }
 
-fn given(words: &mut Words) -> Result<Given> {
-    let mut given = Given::default();
+fn read_params(words: &mut Words) -> Result<StatedParams> {
+    let mut params = StatedParams::default();
     loop {
         let id = words.int()?;
         let (id, param) = match id {
-            END => return Ok(given),
+            END => return Ok(params),
             id if id <= TEXT => (TEXT - id, words.text()?),
             // The type of the elements is not stated: the layer knows it.
             id if id <= ARRAY => (ARRAY - id, Stated::Words(words.list()?)),
             id => (id, Stated::Words(vec![words.int()?])),
         };
-        given.add(id, param)?;
+        params.add(id, param)?;
     }
 }
 

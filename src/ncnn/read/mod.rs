@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::layer::Given;
+use super::layer::StatedParams;
 use super::text::{FEATURE_MASK, HALF_PRECISION, SHAPE_HINTS};
 use super::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer, Output, Provenance, check};
 use crate::common::count::count;
@@ -24,13 +24,13 @@ const MAGIC: [u8; 4] = super::text::MAGIC.to_le_bytes();
 /// A layer as its file states it.
 struct Entry {
     /// The line of the text, or the index in the binary form.
-    place: String,
+    location: String,
     type_name: String,
     name: String,
     bottoms: Vec<String>,
     tops: Vec<String>,
     /// The layer without its params, and the params; an error if the type is not known or a param is none.
-    layer: Result<(Layer, Given)>,
+    layer: Result<(Layer, StatedParams)>,
 }
 
 /// The head of a file: the numbers of layers and blobs.
@@ -74,7 +74,7 @@ impl Net {
 struct Wiring {
     net: Net,
     blobs: BTreeMap<String, BlobId>,
-    /// The place of the reader of each blob.
+    /// The location of the reader of each blob.
     readers: BTreeMap<BlobId, String>,
     weights: Reader,
     errors: Vec<Error>,
@@ -112,9 +112,9 @@ impl Wiring {
 
     /// Adds a layer, or its faults.
     fn add(&mut self, entry: Entry) {
-        let Entry { place, type_name, name, bottoms, tops, layer } = entry;
+        let Entry { location, type_name, name, bottoms, tops, layer } = entry;
         let mut faults = Vec::new();
-        let loaded = layer.and_then(|(layer, given)| self.load(layer, given));
+        let loaded = layer.and_then(|(layer, params)| self.load(layer, params));
         let loaded = loaded.map_err(|error| faults.push(error)).ok();
         self.knows_weights &= loaded.is_some();
         if let Some(Loaded { layer, .. }) = &loaded {
@@ -128,10 +128,10 @@ impl Wiring {
             }
         }
         faults.extend([&name].into_iter().chain(&tops).filter_map(|name| check::check_name(name).err()));
-        let bottoms = self.bottoms(&bottoms, &place, &mut faults);
+        let bottoms = self.bottoms(&bottoms, &location, &mut faults);
         let hints = loaded.as_ref().map(|loaded| loaded.hints.as_slice()).unwrap_or_default();
         let tops = self.tops(tops, hints, &mut faults);
-        let described = format!("{place}, {type_name} \"{name}\"");
+        let described = format!("{location}, {type_name} \"{name}\"");
         if let Some(Loaded { layer, mask, .. }) = loaded {
             if matches!(layer, Layer::Input(_)) {
                 self.net.inputs.extend(&tops);
@@ -149,18 +149,18 @@ impl Wiring {
     }
 
     /// Sets the params and weights of a layer.
-    fn load(&mut self, mut layer: Layer, mut given: Given) -> Result<Loaded> {
-        let hints: Option<Vec<i32>> = given.take(SHAPE_HINTS)?;
-        let mask: Option<i32> = given.take(FEATURE_MASK)?;
-        layer.settable().set(&given)?;
+    fn load(&mut self, mut layer: Layer, mut params: StatedParams) -> Result<Loaded> {
+        let hints: Option<Vec<i32>> = params.take(SHAPE_HINTS)?;
+        let mask: Option<i32> = params.take(FEATURE_MASK)?;
+        layer.settable().set(&params)?;
         if self.knows_weights {
-            self.weights.load(&mut layer, &given)?;
+            self.weights.load(&mut layer, &params)?;
         }
         Ok(Loaded { layer, hints: hints.unwrap_or_default(), mask: mask.unwrap_or_default() })
     }
 
     /// Returns the bottoms of these names.
-    fn bottoms(&mut self, names: &[String], place: &str, faults: &mut Vec<Error>) -> BlobIds {
+    fn bottoms(&mut self, names: &[String], location: &str, faults: &mut Vec<Error>) -> BlobIds {
         let mut read = BlobIds::new();
         for name in names {
             let Some(blob) = self.blobs.get(name) else {
@@ -170,9 +170,9 @@ impl Wiring {
                 }
                 continue;
             };
-            if let Some(other) = self.readers.insert(*blob, place.to_owned()) {
+            if let Some(other) = self.readers.insert(*blob, location.to_owned()) {
                 let other =
-                    if other == place { "the layer twice".to_owned() } else { format!("{other}, too") };
+                    if other == location { "the layer twice".to_owned() } else { format!("{other}, too") };
                 let message =
                     format!("bottom \"{name}\" is read by {other}, and the runtime frees it before");
                 faults.push(Error::invalid(message).help("give each reader a top of a layer Split"));
@@ -259,4 +259,4 @@ fn hinted(hints: &[i32], tops: usize) -> Vec<Shape> {
 }
 
 #[cfg(test)]
-pub(super) use text::given;
+pub(super) use text::read_params;

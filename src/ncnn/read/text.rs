@@ -3,7 +3,7 @@
 use super::{Counts, Entry};
 use crate::error::{Error, Result, invalid};
 use crate::ncnn::Layer;
-use crate::ncnn::layer::{Given, Param, Stated};
+use crate::ncnn::layer::{Param, Stated, StatedParams};
 use crate::ncnn::text::{ARRAY, MAGIC};
 
 /// The most characters of a number that the runtime scans.
@@ -34,9 +34,9 @@ fn entry(line: &str, number: usize) -> Result<Entry> {
         |count: usize| (0..count).map(|_| words.next().map(str::to_owned)).collect::<Result<Vec<_>>>();
     let (bottoms, tops) = (names(bottoms)?, names(tops)?);
     let layer = Layer::named(type_name).ok_or_else(|| unknown(type_name));
-    let layer = layer.and_then(|layer| Ok((layer, given(words.0)?)));
-    let (place, type_name) = (format!("line {number}"), type_name.to_owned());
-    Ok(Entry { place, type_name, name, bottoms, tops, layer })
+    let layer = layer.and_then(|layer| Ok((layer, read_params(words.0)?)));
+    let (location, type_name) = (format!("line {number}"), type_name.to_owned());
+    Ok(Entry { location, type_name, name, bottoms, tops, layer })
 }
 
 /// Returns the error of a layer without a table.
@@ -66,8 +66,8 @@ impl<'a> Words<'a> {
 }
 
 /// Reads params such as `0=1 1=5.0e-1 -23303=2,0,1 6="0w,1h"`.
-pub(in crate::ncnn) fn given(text: &str) -> Result<Given> {
-    let mut given = Given::default();
+pub(in crate::ncnn) fn read_params(text: &str) -> Result<StatedParams> {
+    let mut params = StatedParams::default();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         let Some((id, after)) = rest.split_once('=') else { invalid!("\"{rest}\" is no param") };
@@ -84,10 +84,10 @@ pub(in crate::ncnn) fn given(text: &str) -> Result<Given> {
         let id = if is_list { ARRAY - id } else { id };
         let param = if is_list { counted(value) } else { plain(value) };
         let param = param.map_err(|error| error.in_part(&format!("param {id}")))?;
-        given.add(id, Stated::Typed(param))?;
+        params.add(id, Stated::Typed(param))?;
         rest = next.trim_start();
     }
-    Ok(given)
+    Ok(params)
 }
 
 /// Reads a list that begins with its number of values.

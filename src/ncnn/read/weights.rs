@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::ncnn::block::BlockFormat;
 use crate::ncnn::float16::TAG_F16;
-use crate::ncnn::layer::{Gemm, Given, Layer, Storage, broadcast_type_c};
+use crate::ncnn::layer::{Gemm, Layer, StatedParams, Storage, broadcast_type_c};
 use crate::ncnn::write::TAG_INT8;
 use crate::tensor::{DType, Tensor};
 
@@ -30,8 +30,8 @@ impl Reader {
     }
 
     /// Reads the weights of a layer whose params are set.
-    pub fn load(&mut self, layer: &mut Layer, given: &Given) -> Result<()> {
-        for (name, storage, sizes) in expected(layer, given)? {
+    pub fn load(&mut self, layer: &mut Layer, params: &StatedParams) -> Result<()> {
+        for (name, storage, sizes) in expected(layer, params)? {
             let count = element_count(&sizes)?;
             let is_bytes = layer.block_weight().is_some_and(|(_, block)| block == name);
             let tensor = match storage {
@@ -113,13 +113,13 @@ fn element_count(sizes: &[i32]) -> Result<usize> {
 }
 
 /// Returns the weights that `load_model` of a layer reads, in its order.
-fn expected(layer: &Layer, given: &Given) -> Result<Vec<Expected>> {
+fn expected(layer: &Layer, params: &StatedParams) -> Result<Vec<Expected>> {
     use Storage::{Raw, Tagged};
     let affine = |id, size: i32, names: &[&'static str]| -> Result<Vec<Expected>> {
-        let present = given.int(id, 1)? != 0;
+        let present = params.int(id, 1)? != 0;
         Ok(names.iter().filter(|_| present).map(|name| (*name, Raw, vec![size])).collect())
     };
-    let size = |id| given.int(id, 0);
+    let size = |id| params.int(id, 0);
     // The weight and the bias of a convolution or a linear map, and the scales of int8.
     let linear = |outputs: i32, bias: i32, len: i32, scales: i32| -> Result<Vec<Expected>> {
         let mut all = vec![("weight_data", Tagged, vec![size(len)?])];
@@ -175,13 +175,13 @@ fn expected(layer: &Layer, given: &Given) -> Result<Vec<Expected>> {
         Layer::RMSNorm(layer) => affine(2, layer.affine_size, &["gamma_data"]),
         Layer::Dequantize(_) => {
             let bias = Some(size(1)?).filter(|len| *len != 0).map(|len| ("bias_data", Raw, vec![len]));
-            Ok([("scale_data", Raw, vec![given.int(0, 1)?])].into_iter().chain(bias).collect())
+            Ok([("scale_data", Raw, vec![params.int(0, 1)?])].into_iter().chain(bias).collect())
         }
-        Layer::Quantize(_) => Ok(vec![("scale_data", Raw, vec![given.int(0, 1)?])]),
+        Layer::Quantize(_) => Ok(vec![("scale_data", Raw, vec![params.int(0, 1)?])]),
         Layer::Requantize(_) => {
             let bias = Some(size(2)?).filter(|len| *len != 0).map(|len| ("bias_data", Raw, vec![len]));
             let scales = [("scale_in_data", 0), ("scale_out_data", 1)];
-            let scales = scales.map(|(name, id)| Ok((name, Raw, vec![given.int(id, 1)?])));
+            let scales = scales.map(|(name, id)| Ok((name, Raw, vec![params.int(id, 1)?])));
             scales.into_iter().chain(bias.map(Ok)).collect()
         }
         Layer::Padding(_) => {
@@ -232,15 +232,15 @@ fn expected(layer: &Layer, given: &Given) -> Result<Vec<Expected>> {
                 ("out_bias_data", Raw, vec![width]),
             ])
         }
-        Layer::Gemm(layer) => gemm(layer, given),
+        Layer::Gemm(layer) => gemm(layer, params),
         _ => Ok(Vec::new()),
     }
 }
 
-fn gemm(layer: &Gemm, given: &Given) -> Result<Vec<Expected>> {
+fn gemm(layer: &Gemm, params: &StatedParams) -> Result<Vec<Expected>> {
     use Storage::{Raw, Tagged};
     let (m, n, k) = (layer.constantM, layer.constantN, layer.constantK);
-    let (a, b) = (given.int(4, 0)? == 1, given.int(5, 0)? == 1);
+    let (a, b) = (params.int(4, 0)? == 1, params.int(5, 0)? == 1);
     let blocks = BlockFormat::of_term(layer.quantize_term);
     let mut all = Vec::new();
     all.extend(a.then(|| ("A_data", Tagged, vec![m, k])));

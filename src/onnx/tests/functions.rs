@@ -65,15 +65,15 @@ fn a_function_has_separate_operator_sets() {
 #[test]
 fn attributes_come_from_the_call_or_the_function() {
     let body = NodeProto {
-        attribute: vec![reference("p", "given"), reference("q", "default"), reference("r", "absent")],
+        attribute: vec![reference("p", "stated"), reference("q", "default"), reference("r", "absent")],
         ..node("Op", &["a"], &["b"])
     };
     let f = FunctionProto {
-        attribute: texts(&["given", "absent"]),
-        attribute_proto: vec![int_attribute("given", 0), int_attribute("default", 2)],
+        attribute: texts(&["stated", "absent"]),
+        attribute_proto: vec![int_attribute("stated", 0), int_attribute("default", 2)],
         ..function("F", &["a"], &["b"], vec![body])
     };
-    let caller = NodeProto { attribute: vec![int_attribute("given", 1)], ..call("F", &["x"], &["y"]) };
+    let caller = NodeProto { attribute: vec![int_attribute("stated", 1)], ..call("F", &["x"], &["y"]) };
     let read = read_model(&with(vec![f], vec![caller])).unwrap();
     let (_, node) = read.graph.nodes().next().unwrap();
     let attributes: Vec<String> = node.attributes.iter().map(|(name, a)| format!("{name} {a:?}")).collect();

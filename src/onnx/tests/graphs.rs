@@ -166,7 +166,7 @@ fn the_kind_of_an_attribute_follows_from_its_field_in_the_oldest_models() {
     op.attribute = vec![AttributeProto { r#type: Some(77), ..plain("odd") }];
     refused(&model(graph(vec![op.clone()])), ErrorKind::Invalid, "type 77");
     op.attribute = vec![int_attribute("a", 1), int_attribute("a", 2)];
-    refused(&model(graph(vec![op])), ErrorKind::Invalid, "attribute a: it is given twice");
+    refused(&model(graph(vec![op])), ErrorKind::Invalid, "attribute a: it occurs twice");
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::defined(DOMAIN, "Binarizer", expand_binarizer).lowers_to("Greater, Cast"),
     Row::defined(DOMAIN, "FeatureVectorizer", expand_vectorizer)
         .lowers_to("Concat")
-        .limits("inputs that are not matrices of the given sizes"),
+        .limits("inputs that are not matrices of the stated sizes"),
     Row::defined(DOMAIN, "Imputer", expand_imputer).lowers_to("Where the input equals the replaced value"),
     Row::defined(DOMAIN, "Normalizer", expand_normalizer)
         .lowers_to("Div by the sum or the root of the squares of each row")

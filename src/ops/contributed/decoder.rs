@@ -30,7 +30,7 @@ fn normalized<'x>(x: &'x Expand, value: Expr<'x>, size: i64, scale: Option<Expr<
     normalized_rows(x, value, scale)
 }
 
-/// Streams beside each other, `[.., branches, size]`.
+/// Adjacent streams, `[.., branches, size]`.
 struct Streams<'x> {
     value: Expr<'x>,
     rank: usize,
@@ -41,7 +41,7 @@ struct Streams<'x> {
 }
 
 impl<'x> Streams<'x> {
-    /// Returns the streams of input 0, which has both axes as one if `num_branches` is given.
+    /// Returns the streams of input 0, which has both axes as one if it has the attribute `num_branches`.
     fn of(x: &'x Expand) -> Result<Streams<'x>> {
         let (value, shape, branches) = (x.operand_as(0, DType::F32), x.shape(0)?, x.int("num_branches")?);
         if branches == 0 {

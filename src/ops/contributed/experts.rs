@@ -21,7 +21,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("as MoE, with matrices of floats")
         .limits(
             "as MoE; weights of floats, or in the order of one processor; routing weights that are not normalized, or \
-             given apart from the choices",
+             in an input apart from the choices",
         ),
 ];
 

@@ -1,12 +1,12 @@
 //! The first elements in order, without their indices: ordered lists of K elements, merged by pairs.
 //!
 //! An element is a row of all lanes, so each layer compares many of them. The first K elements
-//! of two lists are, place by place, the earlier element of the first list and of the reversed second one.
+//! of two lists are, index by index, the earlier element of the first list and of the reversed second one.
 
 use crate::ncnn::Cost;
 use crate::ops::prelude::*;
 
-/// The most elements of a list: each pair of them is compared by layers of its own.
+/// The most elements of a list: each pair of them is compared by separate layers.
 const MAX_LIST: i64 = 8;
 
 /// Returns the cost of finding the first `k` of `n` elements in each of so many lanes; `None` if lists would
@@ -85,9 +85,9 @@ impl Direction {
 
     /// Returns the first elements of two ordered lists, as many as the first list has.
     fn merged<'x>(self, a: &[Expr<'x>], b: &[Expr<'x>]) -> Vec<Expr<'x>> {
-        let places = a.iter().zip((0..a.len()).rev());
+        let pairs = a.iter().zip((0..a.len()).rev());
         let first = |(a, other): (&Expr<'x>, usize)| b.get(other).map_or(*a, |b| self.first(*a, *b));
-        let mut list: Vec<Expr> = places.map(first).collect();
+        let mut list: Vec<Expr> = pairs.map(first).collect();
         self.sort(&mut list);
         list
     }

@@ -105,10 +105,10 @@ fn expand<'x>(x: &'x Expand) -> Result<bool> {
 
 /// Checks the shape of the scales: onnxruntime refuses other shapes of as many elements.
 fn check_scales(x: &Expand, matrix: &WeightMatrix) -> Result<()> {
-    let (given, columns) = (x.shape(input::SCALES)?, matrix.columns);
+    let (scales, columns) = (x.shape(input::SCALES)?, matrix.columns);
     let blocks = (matrix.rows - 1) / matrix.block + 1;
-    if *given != shape![columns, blocks] && *given != shape![columns.saturating_mul(blocks)] {
-        invalid!("scales of the shape {} for {columns} x {blocks} blocks", display_shape(given));
+    if *scales != shape![columns, blocks] && *scales != shape![columns.saturating_mul(blocks)] {
+        invalid!("scales of the shape {} for {columns} x {blocks} blocks", display_shape(scales));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ pub(in crate::ops) fn resized<T: Clone>(shape: &[T], axis: usize, size: T) -> Ve
     shape
 }
 
-/// Returns `shape` with two axes in place of `axis`; a shape without it, as after an error, is unchanged.
+/// Returns `shape` with two axes instead of `axis`; a shape without it, as after an error, is unchanged.
 pub(in crate::ops) fn divided<T: Clone>(shape: &[T], axis: usize, sizes: [T; 2]) -> Vec<T> {
     let mut shape = shape.to_vec();
     if axis < shape.len() {

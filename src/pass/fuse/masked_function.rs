@@ -128,7 +128,7 @@ impl Selection<'_> {
 }
 
 impl Selected {
-    /// Returns the elements at all places.
+    /// Returns the elements at all indices.
     fn whole<'b>(&self, made: &'b Builder<'b>) -> Result<Expr<'b>> {
         match self {
             Selected::Of(value) => Ok(made.value(*value)),

@@ -54,7 +54,7 @@ pub const FUSIONS: &[Rewrite] = &[
         "ScatterElements and ScatterND that add overlapping frames to Col2Im"),
     pass!(gather_nd::fuse_gather_nd_of_all [GatherND] "GatherND at all positions of its axes to a Transpose"),
     pass!(masked_function::fuse_masked_function [NonZero]
-        "functions of the elements that a mask selects, in their places, to Where"),
+        "functions of the elements that a mask selects, where they are, to Where"),
     pass!(masked::fuse_masked_scatter [NonZero]
         "ScatterND at the indices of a mask to Where and a Gather"),
     pass!(experts::fuse_gathered_experts [Gather GatherND]

@@ -88,8 +88,8 @@ fn transposed(matrix: &[i16], rows: usize, columns: usize) -> Vec<i16> {
             for (row, elements) in some_rows.chunks(columns).enumerate() {
                 let at = tile * TILE + row;
                 let part = elements.iter().skip(first).take(TILE);
-                let places = turned.iter_mut().skip(first * rows + at).step_by(rows);
-                places.zip(part).for_each(|(place, element)| *place = *element);
+                let column = turned.iter_mut().skip(first * rows + at).step_by(rows);
+                column.zip(part).for_each(|(turned, element)| *turned = *element);
             }
         }
     }

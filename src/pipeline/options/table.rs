@@ -25,9 +25,9 @@ macro_rules! for_each_option {
             /// model reads `(pixel * scale - mean) * norm`. This applies to each input that is a picture:
             /// floats of four axes with 1, 3 or 4 channels. The channels are in the model's order.
             numbers scale: Vec<f64> =
-                pixels("Factors of pixels, which the net is given then\n\n\
+                pixels("Factors of pixels, which are the elements of the input then\n\n\
                     The model reads (pixel * scale - mean) * norm. Numbers or quotients such as 1/255, one for each channel of the model or one for all. They become part \
-                    of the first layer, but a mean before a convolution with padding stays a layer of its own.")
+                    of the first layer, but a mean before a convolution with padding stays a separate layer.")
                     .takes("A,B,C");
 
             /// Sets what is subtracted from pixels after [`scale`](crate::Converter::scale).

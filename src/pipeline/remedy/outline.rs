@@ -76,8 +76,8 @@ fn outline(call: &Call, names: &mut Names) -> Option<Fact> {
         let from = call.shape(0).ok()?;
         let rank = length.max(from.len());
         let size = |axis: usize| {
-            let own = (axis + from.len()).checked_sub(rank).and_then(|axis| from.get(axis));
-            own.filter(|size| !size.is(1)).cloned()
+            let size = (axis + from.len()).checked_sub(rank).and_then(|axis| from.get(axis));
+            size.filter(|size| !size.is(1)).cloned()
         };
         let sizes = (0..rank).map(|axis| size(axis).unwrap_or_else(|| names.next()));
         return Some(Fact::new(dtype, sizes.collect::<Vec<_>>()));

@@ -180,18 +180,18 @@ impl Parts {
     /// Returns the values that there are once the nodes of `available` have been computed: their results, and
     /// those with weights from which they are computed. A part with these results is a later part of a chain:
     /// earlier weights are not in it.
-    fn given(&self, available: &BTreeSet<NodeId>) -> IndexSet<ValueId> {
+    fn computed(&self, available: &BTreeSet<NodeId>) -> IndexSet<ValueId> {
         let read = available.iter().filter_map(|id| self.graph.node(*id)).flat_map(Node::reads);
         let earlier = self.before(&read.collect::<Vec<_>>(), |_| false);
-        let mut given = IndexSet::default();
+        let mut computed = IndexSet::default();
         for (id, node) in self.graph.nodes().filter(|(id, _)| available.contains(id) || earlier.contains(*id))
         {
-            let has_weights = self.heavy.contains(id) || node.reads().any(|value| given.contains(value));
+            let has_weights = self.heavy.contains(id) || node.reads().any(|value| computed.contains(value));
             if has_weights || available.contains(&id) {
-                given.extend(node.outputs.iter().flatten().copied());
+                computed.extend(node.outputs.iter().flatten().copied());
             }
         }
-        given
+        computed
     }
 
     /// Returns the values that depend on some nodes.
@@ -209,7 +209,7 @@ impl Parts {
     fn part(&self, available: &BTreeSet<NodeId>) -> Option<Part> {
         let is_heavy = |id: &NodeId| self.heavy.contains(*id) && !self.counted.contains(*id);
         let graph = &self.graph;
-        let given = self.given(available);
+        let computed = self.computed(available);
         let mut missing: IndexSet<ValueId> = IndexSet::default();
         let mut ends: Vec<ValueId> = graph.outputs.clone();
         for (id, node) in graph.nodes().filter(|(id, _)| !available.contains(id)) {
@@ -218,7 +218,7 @@ impl Parts {
                 ends.extend(node.reads());
             }
         }
-        let is_available = |id: ValueId| given.contains(id);
+        let is_available = |id: ValueId| computed.contains(id);
         let mut seen = IndexSet::default();
         ends.retain(|id| {
             let is_number = self.is_data(*id) && !is_text(&self.inferred, *id);

@@ -45,7 +45,7 @@ impl Expr {
     }
 
     /// Returns the expression with coefficients from 0 up to `n`, which has the same remainder; from `-n / 2`
-    /// up to 0, if all of them are: -1 in place of 7 for 8.
+    /// up to 0, if all of them are: -1 instead of 7 for 8.
     fn reduced(&self, n: i64) -> Dim {
         let reduced = |times: &i64| times.checked_rem_euclid(n).unwrap_or(*times);
         let terms = self.terms.iter().map(|(product, times)| (product.clone(), reduced(times)));
@@ -153,6 +153,15 @@ impl Dim {
     }
 
     fn floor_quotient(&self, other: &Dim) -> Computed {
+        match (self, other) {
+            (_, Dim::Known(0)) => return Err(Undefined::DivisionByZero),
+            (Dim::Known(a), Dim::Known(b)) => {
+                let (q, r) = (within(a.checked_div(*b))?, within(a.checked_rem(*b))?);
+                let below = r != 0 && ((r < 0) != (*b < 0));
+                return Ok(Dim::Known(if below { within(q.checked_sub(1))? } else { q }));
+            }
+            _ => {}
+        }
         if let Some(exact) = self.exact_div(other) {
             return Ok(exact);
         }
@@ -160,12 +169,6 @@ impl Dim {
             return dividend.floor_quotient(&divisor);
         }
         match (self, other) {
-            (_, Dim::Known(0)) => Err(Undefined::DivisionByZero),
-            (Dim::Known(a), Dim::Known(b)) => {
-                let (q, r) = (within(a.checked_div(*b))?, within(a.checked_rem(*b))?);
-                let below = r != 0 && ((r < 0) != (*b < 0));
-                Ok(Dim::Known(if below { within(q.checked_sub(1))? } else { q }))
-            }
             (Dim::Expr(e), Dim::Known(n)) if *n > 0 => {
                 let (whole, rest) = e.split_multiple(*n)?;
                 if let Some(known) = rest.known() {

@@ -60,7 +60,7 @@ pub(super) fn further_evaluation(node: &Node) -> Option<Evaluation> {
         ("MeanVarianceNormalization", normalization::mean_variance),
         ("Shape", source::shape),
     ];
-    // The GridSample of onnxruntime's own domain is the same.
+    // The GridSample of onnxruntime's domain is the same.
     let is_ours = |op_type: &str| node.is(op_type) || (op_type == "GridSample" && node.op_type == op_type);
     found(&list, is_ours)
 }

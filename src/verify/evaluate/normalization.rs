@@ -8,10 +8,10 @@ use crate::error::{At, Error, Result, unsupported};
 use crate::op::{Call, distinct_axes, resolve_axis};
 use crate::tensor::Array;
 
-/// The version in which Softmax, LogSoftmax and Hardmax take one axis in place of all from one on.
+/// The version in which Softmax, LogSoftmax and Hardmax take one axis instead of all from one on.
 const ONE_AXIS: i64 = 13;
 
-/// The version in which GroupNormalization scales each channel in place of each group.
+/// The version in which GroupNormalization scales each channel instead of each group.
 const OF_CHANNELS: i64 = 21;
 
 /// Applies a function to each list of elements that are computed together.

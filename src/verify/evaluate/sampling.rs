@@ -46,7 +46,7 @@ fn reflected(x: f64, low: f64, high: f64) -> f64 {
     if (x < low) == is_even { low + rest } else { high - rest }
 }
 
-/// Returns the weights of the elements around a place on an axis, by their distance to the element before.
+/// Returns the weights of the elements around a position on an axis, by their distance to the element before.
 fn weights(mode: Mode, at: f64) -> Vec<(f64, f64)> {
     let first = at.floor();
     let t = at - first;
@@ -92,13 +92,13 @@ impl Sampler {
         if self.aligned { [0.0, last] } else { [-0.5, last + 0.5] }
     }
 
-    /// Returns the place on an axis of a coordinate between -1 and 1.
-    fn place(&self, coordinate: f64, size: usize) -> f64 {
+    /// Returns the position on an axis of a coordinate between -1 and 1.
+    fn position(&self, coordinate: f64, size: usize) -> f64 {
         let [low, high] = self.bounds(size);
         low + (coordinate + 1.0) / 2.0 * (high - low)
     }
 
-    /// Returns the elements of an axis around a place, with their weights.
+    /// Returns the elements of an axis around a position, with their weights.
     fn along(&self, at: f64, size: usize) -> Vec<(Option<usize>, f64)> {
         let last: f64 = AsPrimitive::<f64>::as_(size) - 1.0;
         let [low, high] = self.bounds(size);
@@ -115,20 +115,20 @@ impl Sampler {
     }
 }
 
-/// Returns the places in a plane around a point, with their weights.
+/// Returns the offsets in a plane around a point, with their weights.
 fn around(axes: &[Vec<(Option<usize>, f64)>], sizes: &[usize]) -> Vec<(usize, f64)> {
     axes.iter().zip(sizes).fold(vec![(0, 1.0)], |all, (axis, size)| {
-        let next = |(place, weight): &(usize, f64)| {
-            let (place, weight) = (*place, *weight);
+        let next = |(offset, weight): &(usize, f64)| {
+            let (offset, weight) = (*offset, *weight);
             let inner = axis.iter().filter_map(|(at, part)| Some(((*at)?, *part)));
-            inner.map(|(at, part)| (place * size + at, weight * part)).collect::<Vec<_>>()
+            inner.map(|(at, part)| (offset * size + at, weight * part)).collect::<Vec<_>>()
         };
         all.iter().flat_map(next).collect()
     })
 }
 
 fn sampled(plane: ArrayView1<f64>, around: &[(usize, f64)]) -> f64 {
-    around.iter().filter_map(|(place, weight)| Some(plane.get(*place)? * weight)).sum()
+    around.iter().filter_map(|(offset, weight)| Some(plane.get(*offset)? * weight)).sum()
 }
 
 pub(super) fn grid_sample(call: &Call) -> Result<Vec<Array>> {
@@ -144,17 +144,17 @@ pub(super) fn grid_sample(call: &Call) -> Result<Vec<Array>> {
         planes.axis_chunks_iter(Axis(0), (*channels).max(1)).zip(grid.axis_chunks_iter(Axis(0), count.max(1)))
     {
         // The last axis comes first in the grid.
-        let place = |point: ArrayView1<f64>| {
+        let sample = |point: ArrayView1<f64>| {
             let axes = point
                 .iter()
                 .rev()
                 .zip(sizes)
-                .map(|(at, size)| sampler.along(sampler.place(*at, *size), *size));
+                .map(|(at, size)| sampler.along(sampler.position(*at, *size), *size));
             around(&axes.collect::<Vec<_>>(), sizes)
         };
-        let places: Vec<_> = points.rows().into_iter().map(place).collect();
+        let samples: Vec<_> = points.rows().into_iter().map(sample).collect();
         for plane in picture.rows() {
-            list.extend(places.iter().map(|around| sampled(plane, around)));
+            list.extend(samples.iter().map(|around| sampled(plane, around)));
         }
     }
     let shape = [*batch, *channels].into_iter().chain(tops).collect();
@@ -195,8 +195,8 @@ pub(super) fn deform_conv(call: &Call) -> Result<Vec<Array>> {
         for part in 0..groups {
             let first = image * channels + part * group;
             // A row for each element of the windows in each channel.
-            let places = (0..group * taps).flat_map(|row| (0..count).map(move |window| (row, window)));
-            let columns = places.map(|(row, window)| element(first + row / taps, row % taps, window));
+            let elements = (0..group * taps).flat_map(|row| (0..count).map(move |window| (row, window)));
+            let columns = elements.map(|(row, window)| element(first + row / taps, row % taps, window));
             let columns: Option<Vec<f64>> = columns.collect();
             let columns = columns.ok_or_else(|| Error::invalid("offsets of another shape"))?;
             let columns = Array2::from_shape_vec((group * taps, count), columns);

@@ -123,13 +123,13 @@ impl Windows {
         Windows::read(call, spatial(shape), &sizes_of(&kernel)?)
     }
 
-    /// Returns for each window the places of its elements in the axes; `None` in the padding.
-    fn places(&self) -> Vec<Vec<Option<usize>>> {
+    /// Returns for each window the offsets of its elements in the axes; `None` in the padding.
+    fn offsets(&self) -> Vec<Vec<Option<usize>>> {
         self.0.iter().fold(vec![vec![Some(0)]], |outer, span| {
             let inner = |window: &[Option<usize>], at: usize| {
-                let place =
-                    |place: Option<usize>, tap: usize| Some(place? * span.size + span.index(at, tap)?);
-                window.iter().flat_map(|outer| (0..span.kernel).map(|tap| place(*outer, tap))).collect()
+                let offset =
+                    |outer: Option<usize>, tap: usize| Some(outer? * span.size + span.index(at, tap)?);
+                window.iter().flat_map(|outer| (0..span.kernel).map(|tap| offset(*outer, tap))).collect()
             };
             outer.iter().flat_map(|window| (0..span.count).map(|at| inner(window, at))).collect()
         })
@@ -173,7 +173,7 @@ fn sizes_of(list: &[i64]) -> Result<Vec<usize>> {
     list.iter().map(|size| Ok(usize::try_from(*size)?)).collect()
 }
 
-/// The elements of a window in their order, with their places; elements of the padding are left out.
+/// The elements of a window in their order, with their indices; elements of the padding are left out.
 type Elements<'e> = &'e mut dyn Iterator<Item = (usize, f64)>;
 
 /// Computes an element of each window; the function has the number of its elements with padding, and the
@@ -182,12 +182,12 @@ fn pooled<T>(call: &Call, mut compute: impl FnMut(usize, Elements) -> T) -> Resu
     let x = call.array(0)?.to_f64()?;
     let outer = outer(x.shape())?;
     let windows = Windows::of_pool(call, x.shape())?;
-    let (places, counted, shape) = (windows.places(), windows.counted(), windows.shape(outer));
+    let (offsets, counted, shape) = (windows.offsets(), windows.counted(), windows.shape(outer));
     let mut list = Vec::new();
     for plane in rows(x, outer.iter().product())?.rows() {
-        for (window, counted) in places.iter().zip(&counted) {
+        for (window, counted) in offsets.iter().zip(&counted) {
             let mut elements =
-                window.iter().flatten().filter_map(|place| Some((*place, *plane.get(*place)?)));
+                window.iter().flatten().filter_map(|offset| Some((*offset, *plane.get(*offset)?)));
             list.push(compute(*counted, &mut elements));
         }
     }
@@ -201,20 +201,20 @@ pub(super) fn max_pool(call: &Call) -> Result<Vec<Array>> {
         elements.reduce(greater).unwrap_or((0, f64::NEG_INFINITY))
     };
     let (shape, list) = pooled(call, largest)?;
-    let (places, values): (Vec<usize>, Vec<f64>) = list.into_iter().unzip();
+    let (offsets, values): (Vec<usize>, Vec<f64>) = list.into_iter().unzip();
     let sizes = call.array(0)?.shape().to_vec();
     let is_by_column = call.flag_or_false("storage_order")?;
     let plane: usize = spatial(&sizes).iter().product();
-    let by_column = |place: usize| {
-        let index = index_of(place, spatial(&sizes));
+    let by_column = |offset: usize| {
+        let index = index_of(offset, spatial(&sizes));
         index.iter().zip(spatial(&sizes)).rev().fold(0, |all, (at, size)| all * size + at)
     };
     let windows = shape.iter().skip(2).product::<usize>();
-    let index = |(at, place): (usize, usize)| {
+    let index = |(at, offset): (usize, usize)| {
         let first = at.checked_div(windows).unwrap_or_default() * plane;
-        AsPrimitive::<i64>::as_(first + if is_by_column { by_column(place) } else { place })
+        AsPrimitive::<i64>::as_(first + if is_by_column { by_column(offset) } else { offset })
     };
-    let indices: Vec<i64> = places.into_iter().enumerate().map(index).collect();
+    let indices: Vec<i64> = offsets.into_iter().enumerate().map(index).collect();
     let indices =
         ArrayD::from_shape_vec(IxDyn(&shape), indices).map_err(|_| Error::internal("no indices"))?;
     Ok(vec![typed(call, shaped(shape, values)?)?, Array::i64(indices)])
@@ -242,31 +242,31 @@ pub(super) fn lp_pool(call: &Call) -> Result<Vec<Array>> {
 /// Returns a column for each window: its elements in each channel.
 fn columns(
     channels: ArrayView2<f64>,
-    places: &[Vec<Option<usize>>],
+    offsets: &[Vec<Option<usize>>],
     taps: usize,
     fill: f64,
 ) -> Result<Array2<f64>> {
     let mut list = Vec::new();
     for channel in channels.rows() {
         for tap in 0..taps {
-            let place = |window: &Vec<Option<usize>>| window.get(tap).copied().flatten();
+            let offset = |window: &Vec<Option<usize>>| window.get(tap).copied().flatten();
             let element =
-                |window| place(window).and_then(|place| channel.get(place)).copied().unwrap_or(fill);
-            list.extend(places.iter().map(element));
+                |window| offset(window).and_then(|offset| channel.get(offset)).copied().unwrap_or(fill);
+            list.extend(offsets.iter().map(element));
         }
     }
-    let shape = (channels.nrows() * taps, places.len());
+    let shape = (channels.nrows() * taps, offsets.len());
     Array2::from_shape_vec(shape, list).map_err(|_| Error::internal("no columns"))
 }
 
-/// Adds columns to the places of their windows: the reverse of [`columns`].
-fn scattered(columns: ArrayView2<f64>, places: &[Vec<Option<usize>>], size: usize) -> Array2<f64> {
-    let taps = places.first().map_or(1, Vec::len).max(1);
+/// Adds columns to the offsets of their windows: the reverse of [`columns`].
+fn scattered(columns: ArrayView2<f64>, offsets: &[Vec<Option<usize>>], size: usize) -> Array2<f64> {
+    let taps = offsets.first().map_or(1, Vec::len).max(1);
     let mut planes = Array2::zeros((columns.nrows() / taps, size));
     for (mut plane, part) in planes.rows_mut().into_iter().zip(columns.axis_chunks_iter(Axis(0), taps)) {
-        for (window, column) in places.iter().zip(part.columns()) {
-            for (place, x) in window.iter().zip(column) {
-                if let Some(sum) = place.and_then(|place| plane.get_mut(place)) {
+        for (window, column) in offsets.iter().zip(part.columns()) {
+            for (offset, x) in window.iter().zip(column) {
+                if let Some(sum) = offset.and_then(|offset| plane.get_mut(offset)) {
                     *sum += x;
                 }
             }
@@ -280,12 +280,12 @@ pub(super) fn convolved(call: &Call, x: ArrayD<f64>, w: ArrayD<f64>, fill: f64) 
     let [batch, _] = outer(x.shape())?;
     let (outputs, groups) = (*w.shape().at(0)?, usize::try_from(call.int_or("group", 1)?)?.max(1));
     let windows = Windows::read(call, spatial(x.shape()), spatial(w.shape()))?;
-    let (places, shape) = (windows.places(), windows.shape([batch, outputs]));
+    let (offsets, shape) = (windows.offsets(), windows.shape([batch, outputs]));
     let group = *w.shape().at(1)?;
     let (channels, w) = (rows(x, batch * groups * group)?, rows(w, outputs)?);
     let mut list = Vec::new();
     for (index, channels) in channels.axis_chunks_iter(Axis(0), group.max(1)).enumerate() {
-        let columns = columns(channels, &places, w.ncols() / group.max(1), fill)?;
+        let columns = columns(channels, &offsets, w.ncols() / group.max(1), fill)?;
         let of_group = outputs / groups;
         let kernels = w.slice(ndarray::s![index % groups * of_group..(index % groups + 1) * of_group, ..]);
         list.extend(kernels.dot(&columns));
@@ -350,7 +350,7 @@ pub(super) fn conv_transpose(call: &Call) -> Result<Vec<Array>> {
         };
     }
     let windows = Windows(spans).limited()?;
-    let places = windows.places();
+    let offsets = windows.offsets();
     let size = windows.0.iter().map(|span| span.size).product();
     let of_group = *w.shape().at(1)?;
     let shape: Vec<usize> =
@@ -361,7 +361,7 @@ pub(super) fn conv_transpose(call: &Call) -> Result<Vec<Array>> {
     for (index, channels) in x.axis_chunks_iter(Axis(0), group).enumerate() {
         let first = index % groups * group;
         let kernels = w.slice(ndarray::s![first..first + group, ..]);
-        list.extend(scattered(kernels.t().dot(&channels).view(), &places, size));
+        list.extend(scattered(kernels.t().dot(&channels).view(), &offsets, size));
     }
     Ok(vec![typed(call, biased(call, 2, shaped(shape, list)?)?)?])
 }
@@ -376,7 +376,7 @@ pub(super) fn columns_to_image(call: &Call) -> Result<Vec<Array>> {
     let size = sizes.iter().product();
     let channels = columns_of_all.checked_div(block.iter().product()).unwrap_or_default();
     let x = rows(x, batch * columns_of_all)?;
-    let planes = scattered(x.view(), &windows.places(), size);
+    let planes = scattered(x.view(), &windows.offsets(), size);
     let shape = [batch, channels].into_iter().chain(sizes).collect();
     Ok(vec![typed(call, shaped(shape, planes.into_iter().collect())?)?])
 }

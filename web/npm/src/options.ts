@@ -7,7 +7,7 @@ type Numbers = number | boolean | string | Numbers[];
 
 /** None is required. `BLESS=1 web/test.sh` writes their types from the table of the library. */
 export interface Options {
-  /** Shapes of inputs, in place of the declared ones: numbers, and names for free sizes. The empty name is the only input. */
+  /** Shapes of inputs, instead of the declared ones: numbers, and names for free sizes. The empty name is the only input. */
   input_shapes?: Record<string, Size[]>;
   /** Inputs that become constants: numbers, and names of free sizes. */
   set?: Record<string, Numbers>;

@@ -36,7 +36,7 @@ const MOST = 200;
 
 let addresses: string[] = [];
 
-/** Shows the result in place of the last one. */
+/** Shows the result instead of the last one. */
 export function showResult(shown: Shown): void {
   for (const address of addresses.splice(0)) URL.revokeObjectURL(address);
   const { report } = shown;
@@ -70,7 +70,7 @@ function summary(report: Report): string {
   return text("refusedSummary");
 }
 
-/** Buttons for what can be converted in place of the model, and for options that messages name. */
+/** Buttons for what can be converted instead of the model, and for options that messages name. */
 function advice({ report, table, convert }: Shown): HTMLElement[] {
   const buttons: HTMLElement[] = [];
   const button = (label: string, options: Options) =>
@@ -132,7 +132,7 @@ function ports(report: Report): HTMLElement[] {
   const { net, model } = report;
   if (!net && !model) return [];
   const axes = (port: PortPart) => (["w", "h", "d", "c"] as const).filter((axis) => axis in port.axes).map((axis) => `${axis}=${port.axes[axis]}`).join(" ");
-  // A narrow page shows the label of each cell in place of the head.
+  // A narrow page shows the label of each cell instead of the head.
   const cell = (label: Key, content: string) => make("td", { "data-label": text(label) }, content);
   const row = (kind: Key, name: string, dtype: string, shape: string, blob?: string) => make("tr", {},
     cell("kind", text(kind)), make("th", { scope: "row", "data-label": text("name") }, name), cell("type", dtype), cell("shape", shape), ...(net ? [cell("blob", blob ?? "")] : []));

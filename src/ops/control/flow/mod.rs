@@ -25,14 +25,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Loop", Access::Any, infer_loop)
         .unroll(inline_loop)
         .lowers_to(
-            "its body, once for each iteration; LSTM, GRU or RNN in place of its cell over a sequence of any \
+            "its body, once for each iteration; LSTM, GRU or RNN instead of its cell over a sequence of any \
              length",
         )
         .limits("otherwise a number of iterations or a condition known only at run time"),
     Row::new("Scan", Access::Any, infer_scan)
         .unroll(inline_scan)
         .lowers_to(
-            "its body, once for each element; LSTM, GRU or RNN in place of its cell over a sequence of any \
+            "its body, once for each element; LSTM, GRU or RNN instead of its cell over a sequence of any \
              length",
         )
         .limits("otherwise lengths known only at run time"),

@@ -2,7 +2,7 @@
 //! positions, of which each query has the part around its position.
 //!
 //! With fixed lengths, exporters gather a table of `d` columns to a stack `[queries, d, keys]`, which may be
-//! larger than all other weights. The product with the table has its elements at other places:
+//! larger than all other weights. The product with the table has its elements at other indices:
 //!
 //! | product, for each row of a query | element of query `l` and key `r` |
 //! | --- | --- |
@@ -134,7 +134,7 @@ impl Sizes {
         rows.slice(self.rank - 1, 0, self.keys)
     }
 
-    /// Returns `[.., rows, queries, columns]` of `[.., rows, queries, keys]`, with zeros at the other places.
+    /// Returns `[.., rows, queries, columns]` of `[.., rows, queries, keys]`, with zeros at other indices.
     fn spread<'x>(&self, rows: Expr<'x>) -> Expr<'x> {
         let (queries, columns) = (self.queries, self.columns());
         let rows = rows.pad_along(self.rank, self.rank - 1, [0, queries - 2]);

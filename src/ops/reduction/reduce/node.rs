@@ -63,6 +63,11 @@ pub(super) fn reduced_axes(call: &Call, reduce: &ReduceAttributes) -> Result<Vec
     if !call.has_input(1) {
         return reduce.reduced(None, shape.len());
     }
+    if let Some(axes) = call.shape(1).ok().filter(|axes| axes.len() != 1) {
+        return Err(
+            Error::invalid(format!("axes of rank {}, expected a list", axes.len())).at_part(call.label(1))
+        );
+    }
     match call.axes(1) {
         Ok(axes) => reduce.reduced(Some(axes), shape.len()),
         Err(error) => deduced_axes(call, reduce, shape).ok_or(error),

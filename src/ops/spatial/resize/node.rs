@@ -173,8 +173,8 @@ pub(super) fn read_resize(call: &Call) -> Result<Resize> {
     };
     let sizes = match (&scales, present(call, sizes)) {
         (None, Some(index)) => Some((read_sizes(call, index, &axes)?, call.dims(index).is_err())),
-        (Some(_), Some(_)) => invalid!("both scales and sizes are given"),
-        (None, None) => invalid!("neither scales nor sizes are given"),
+        (Some(_), Some(_)) => invalid!("it has both scales and sizes"),
+        (None, None) => invalid!("it has neither scales nor sizes"),
         (Some(_), None) => None,
     };
     let (sizes, declared) = sizes.map_or((None, false), |(sizes, declared)| (Some(sizes), declared));
@@ -216,7 +216,7 @@ pub(super) fn resize_of(
         let (output, scale) = match (scales, sizes) {
             (Some(scales), _) => (scaled(input, *scales.at(i)?)?, Some(*scales.at(i)?)),
             (_, Some(sizes)) => (sizes.at(i)?.clone(), quotient(sizes.at(i)?, input)?),
-            (None, None) => invalid!("neither scales nor sizes are given"),
+            (None, None) => invalid!("it has neither scales nor sizes"),
         };
         let roi = match roi {
             Some(roi) => (*roi.at(i)?, *roi.at(count + i)?),

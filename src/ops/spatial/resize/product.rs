@@ -11,8 +11,8 @@ use crate::ops::prelude::*;
 /// The most bands of a matrix: 16 take 0.9 of the time of 8, with twice the layers.
 const MAX_BANDS: usize = 8;
 
-/// Returns the product of an axis with the matrix of its map. The weights of a row are few, beside each
-/// other: in bands of rows, each of which reads a part of the axis, if that takes less time.
+/// Returns the product of an axis with the matrix of its map. The weights of a row are few and adjacent, so
+/// the matrix is cut into bands of rows, each of which reads a part of the axis, if that takes less time.
 pub(super) fn multiply<'l>(lower: &'l Lower, x: Nd<'l>, axis: usize, map: &AxisMap) -> Result<Nd<'l>> {
     let [outer, inner] = Dim::around(&x.shape(), axis);
     let others =
@@ -40,7 +40,7 @@ pub(super) fn multiply<'l>(lower: &'l Lower, x: Nd<'l>, axis: usize, map: &AxisM
     Ok(lower.join(&products, 1).reshape(shape))
 }
 
-/// Returns the nanoseconds of the products of bands with so many elements beside each one of the axis.
+/// Returns the nanoseconds of the products of bands with so many elements for each one of the axis.
 fn time(bands: &[(usize, AxisMap)], others: u64) -> u64 {
     let mut cost = Cost::default();
     for (_, band) in bands {
