@@ -133,12 +133,16 @@ impl Conversion {
     fn growth(&self, written: &Written) -> Option<String> {
         let (model, net) = (self.sources.total_bytes(), written.bin_bytes);
         let is_large = net > model.saturating_add(model / 2).saturating_add(GROWTH);
+        let megabytes = |bytes: u64| match bytes / 1_000_000 {
+            0 => "less than 1 MB".to_owned(),
+            whole => format!("{whole} MB"),
+        };
         is_large.then(|| {
             format!(
-                "the weights take {} MB, the model {} MB: layers of ncnn do not share weights, and hold float32 \
-                    unless fewer bits are asked for, as with --fp16",
-                net / 1_000_000,
-                model / 1_000_000
+                "the weights take {}, the model {}: layers of ncnn do not share weights or compute them, and hold \
+                    float32 unless fewer bits are asked for, as with --fp16",
+                megabytes(net),
+                megabytes(model)
             )
         })
     }

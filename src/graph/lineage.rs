@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Graph, Node, NodeId, ValueId};
-use crate::common::index::IndexLists;
+use crate::common::index::{IndexLists, IndexSet};
 
 /// The record of rewritings. `Graph` maintains it when nodes are replaced, removed and bypassed.
 #[derive(Clone, Debug, Default)]
@@ -46,13 +46,14 @@ impl Ancestry {
     /// Returns all nodes whose work a node does, including itself.
     pub fn of(&self, node: NodeId) -> BTreeSet<NodeId> {
         let mut found = BTreeSet::new();
-        self.reach(node, &mut found, |_, _| ());
+        self.visit(node, |id| found.insert(id), usize::MAX, |_, _| ());
         found
     }
 
     /// Returns nodes whose work a node does, including itself, the nearest first and not many.
     pub fn nearest(&self, node: NodeId) -> Vec<NodeId> {
-        self.visit(node, &mut BTreeSet::new(), NEAREST, |_, _| ())
+        let mut found = BTreeSet::new();
+        self.visit(node, |id| found.insert(id), NEAREST, |_, _| ())
     }
 
     /// Adds all nodes whose work a node does to `found`, including itself, and calls `visit` with each and
@@ -61,28 +62,28 @@ impl Ancestry {
     pub fn reach(
         &self,
         node: NodeId,
-        found: &mut BTreeSet<NodeId>,
+        found: &mut IndexSet<NodeId>,
         visit: impl FnMut(NodeId, NodeId),
     ) -> Vec<NodeId> {
-        self.visit(node, found, usize::MAX, visit)
+        self.visit(node, |id| found.insert(id), usize::MAX, visit)
     }
 
     fn visit(
         &self,
         node: NodeId,
-        found: &mut BTreeSet<NodeId>,
+        mut is_new: impl FnMut(NodeId) -> bool,
         most: usize,
         mut visit: impl FnMut(NodeId, NodeId),
     ) -> Vec<NodeId> {
         let mut added = Vec::new();
-        if found.insert(node) {
+        if is_new(node) {
             added.push(node);
         }
         let mut at = 0;
         while let Some(by) = added.get(at).copied() {
             for of in self.taken.get(&by).into_iter().flatten() {
                 visit(by, *of);
-                if added.len() < most && found.insert(*of) {
+                if added.len() < most && is_new(*of) {
                     added.push(*of);
                 }
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::count::count;
 use crate::common::groups::Groups;
-use crate::common::index::Index;
+use crate::common::index::{Index, IndexSet};
 use crate::error::NodeAt;
 use crate::graph::{Graph, Node, NodeId, Value};
 use crate::ncnn::{Cost, Net, NetLayer};
@@ -114,11 +114,10 @@ impl Operators {
             return Vec::new();
         }
         let ancestry = graph.ancestry();
-        let ids: BTreeMap<usize, NodeId> = graph.node_ids().into_iter().map(|id| (id.index(), id)).collect();
         let mut groups = Groups::default();
-        let (mut layers_of, mut reached) = (Vec::new(), BTreeSet::new());
+        let (mut layers_of, mut reached) = (Vec::new(), IndexSet::default());
         for (layer, cost) in looked_at {
-            let lowered = layer.provenance.iter().filter_map(|number| ids.get(&number).copied());
+            let lowered = layer.provenance.iter().map(NodeId::of).filter(|id| graph.node(*id).is_some());
             let lowered: Vec<NodeId> = lowered.collect();
             let Some(first) = lowered.first().copied() else { continue };
             let mut nearest = BTreeSet::new();
@@ -130,7 +129,7 @@ impl Operators {
             layers_of.push((layer, cost, first, nearest));
         }
         let mut found: BTreeMap<NodeId, Group> = BTreeMap::new();
-        for id in reached.into_iter().filter(|id| self.costs.contains_key(id)) {
+        for id in reached.iter().filter(|id| self.costs.contains_key(id)) {
             found.entry(groups.root(id)).or_default().nodes.insert(id, 0);
         }
         for (layer, cost, first, nearest) in layers_of {

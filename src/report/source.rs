@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Diagnostic;
 use super::model::{Size, sizes};
-use crate::common::index::Index;
+use crate::common::index::{Index, IndexSet};
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::{Cost, Net};
 use crate::pipeline::operator_cost;
@@ -85,15 +85,14 @@ pub(crate) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, 
     let indices: BTreeMap<NodeId, usize> =
         model.nodes().enumerate().map(|(index, (id, _))| (id, index)).collect();
     let ancestry = graph.ancestry();
-    let lowered: BTreeMap<usize, NodeId> = graph.node_ids().into_iter().map(|id| (id.index(), id)).collect();
-    let mut reached = BTreeSet::new();
+    let mut reached = IndexSet::default();
     let mut layers_of: Vec<Vec<usize>> = vec![Vec::new(); indices.len()];
     let mut nodes_of = Vec::with_capacity(net.layers.len());
     for (index, layer) in net.layers.iter().enumerate() {
         let mut found = BTreeSet::new();
-        for id in layer.provenance.iter().filter_map(|number| lowered.get(&number)) {
-            found.extend(ancestry.nearest(*id));
-            found.extend(ancestry.reach(*id, &mut reached, |_, _| ()));
+        for id in layer.provenance.iter().map(NodeId::of).filter(|id| graph.node(*id).is_some()) {
+            found.extend(ancestry.nearest(id));
+            found.extend(ancestry.reach(id, &mut reached, |_, _| ()));
         }
         let nodes: BTreeSet<usize> = found.iter().filter_map(|id| indices.get(id).copied()).collect();
         for node in &nodes {

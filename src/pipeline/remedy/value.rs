@@ -68,25 +68,24 @@ fn values(parts: &Parts, id: ValueId, metadata: &Metadata) -> Option<Vec<Array>>
 }
 
 /// Returns the values that give results their declared sizes: the sizes, or, for floats, their quotients by
-/// the sizes of the data where these are whole.
+/// the sizes of the data where these are whole. Several values may be those of the last axes.
 fn declared(graph: &Graph, id: ValueId, count: usize, dtype: DType) -> Vec<Vec<Dim>> {
-    let known = |id: Option<ValueId>| {
-        graph
-            .value(id?)
-            .shape
-            .as_deref()
-            .filter(|shape| shape.len() == count && shape.iter().all(|size| size.known().is_some()))
+    let known = |id: ValueId| {
+        let shape = graph.value(id).shape.as_deref()?;
+        let first = shape.len().checked_sub(count).filter(|first| *first == 0 || count > 1)?;
+        shape.get(first..).filter(|sizes| sizes.iter().all(|size| size.known().is_some()))
     };
     let readers = graph.readers();
-    let value = |node: &Node| {
-        let sizes = known(node.output(0))?;
-        if dtype.is_int() {
-            return Some(sizes.to_vec());
-        }
-        let pairs = sizes.iter().zip(known(node.input(0))?);
+    let nodes = || readers.get(id).iter().filter_map(|id| graph.node(*id));
+    if dtype.is_int() {
+        let results = nodes().filter_map(|node| node.output(0)).chain(graph.outputs.iter().copied());
+        return results.filter_map(|id| Some(known(id)?.to_vec())).collect();
+    }
+    let factors = |node: &Node| {
+        let pairs = known(node.output(0)?)?.iter().zip(known(node.input(0)?)?);
         pairs.map(|(size, of_data)| size.exact_div(of_data)).collect()
     };
-    readers.get(id).iter().filter_map(|id| value(graph.node(*id)?)).collect()
+    nodes().filter_map(factors).collect()
 }
 
 /// Returns the sizes of the axes of other inputs after the first, free ones first: a length is one of them.
