@@ -206,13 +206,14 @@ fn sizes_are_values_of_inputs() {
 #[test]
 fn values_of_inputs_give_the_declared_sizes() {
     for (name, option) in [
-        ("expanded_to_elements", "--set n=2,3,4"),
-        ("grid_of_elements", "--set n=1,5,6,2"),
-        ("resized_to_elements", "--set n=1,2,6,7"),
-        ("shaped_by_elements", "--set n=1,3,4"),
+        ("assumption/expanded_to_elements", "--set n=2,3,4"),
+        ("assumption/grid_of_elements", "--set n=1,5,6,2"),
+        ("assumption/resized_to_elements", "--set n=1,2,6,7"),
+        ("assumption/shaped_by_elements", "--set n=1,3,4"),
+        ("spatial/sizes_at_run_time_of_two_scales", "--set s=4,5"),
     ] {
         let room = Room::new();
-        let model = fixture(&format!("assumption/{name}"));
+        let model = fixture(name);
         let text = room.expect(&format!("{model} a.param a.bin --strict"), 1, option);
         let (command, _) = printed(&text).remove(0);
         let text = room.expect(&command, 0, "");
