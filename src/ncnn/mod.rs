@@ -203,6 +203,7 @@ impl Net {
     }
 
     /// Returns the layers of these indices as a net, from `inputs` to `top`.
+    #[cfg(feature = "verify")]
     pub(crate) fn alone(&self, layers: &[usize], inputs: &[BlobId], top: BlobId) -> Net {
         let mut part =
             Net { layers: Vec::new(), inputs: inputs.to_vec(), outputs: Vec::new(), ..self.clone() };

@@ -45,7 +45,9 @@ use parts::{Encoded, Parts};
 
 pub use input::{Input, ModelBytes};
 pub use store::ExternalData;
-pub(crate) use store::{data_target, write_tensor};
+pub(crate) use store::data_target;
+#[cfg(feature = "verify")]
+pub(crate) use store::write_tensor;
 pub use write::Storage;
 pub(crate) use write::{check_versions, stage, stream};
 

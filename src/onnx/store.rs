@@ -175,6 +175,7 @@ fn real_folder(path: &Path) -> Result<PathBuf> {
 }
 
 /// Writes a tensor alone.
+#[cfg(feature = "verify")]
 pub(crate) fn write_tensor(name: &str, tensor: &Tensor, out: &mut Out) -> Result<()> {
     tensor_message(name, tensor, None)?.write(out)
 }

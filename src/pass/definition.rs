@@ -4,7 +4,7 @@ use super::expand::{Expanded, FindExpansion, Stage, check_sizes};
 use super::infer::infer_and_fold;
 use crate::error::{Error, Result};
 use crate::graph::{Fact, Graph, Node, Value, ValueId};
-use crate::op::{self, Access, Call, check_broadcasts};
+use crate::op::{Access, Call, check_broadcasts};
 use crate::tensor::DType;
 
 /// Adds the nodes that define a node to the graph of its inputs and outputs. Returns `false` if none do.
@@ -12,8 +12,9 @@ use crate::tensor::DType;
 /// # Errors
 ///
 /// If the expansion fails, or refuses the node.
+#[cfg(feature = "verify")]
 pub(crate) fn add_definition(graph: &mut Graph, node: &Node, find: FindExpansion) -> Result<bool> {
-    let op = op::find_handled(node)?;
+    let op = crate::op::find_handled(node)?;
     let Some(expansion) = find(node, Stage::PLAIN) else { return Ok(false) };
     let Some(expanded) = expansion.apply(graph, node, op, Stage::PLAIN)? else { return Ok(false) };
     // What is made all the same has other elements.
