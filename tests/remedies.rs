@@ -204,6 +204,22 @@ fn sizes_are_values_of_inputs() {
 }
 
 #[test]
+fn a_selection_that_is_cut_off_is_left_to_a_program() {
+    let room = Room::new();
+    let told = "; a program of --example FILE.py selects the boxes as the model does";
+    for (name, is_told) in [("detector", true), ("end_of_tensorrt", true), ("two_stage_detector", false)] {
+        let model = fixture(&format!("remedy/{name}"));
+        let text = room.expect(&format!("{model} a.param a.bin"), 1, "this converts");
+        assert_eq!(text.contains(told), is_told, "{name}: {text}");
+        if is_told {
+            let (command, _) = printed(&text).remove(0);
+            room.expect(&format!("{command} --example a.py"), 0, "a.py");
+            assert!(fs::read_to_string(room.path("a.py")).unwrap().contains("def select(boxes"), "{name}");
+        }
+    }
+}
+
+#[test]
 fn values_of_inputs_give_the_declared_sizes() {
     for (name, option) in [
         ("assumption/expanded_to_elements", "--set n=2,3,4"),

@@ -14,6 +14,9 @@ const MAX_COMMANDS: usize = 3;
 /// The maximum number of inputs that are named.
 const MAX_INPUTS: usize = 3;
 
+/// What follows a part whose outputs are boxes and scores.
+const SELECTS: &str = "a program of --example FILE.py selects the boxes as the model does";
+
 /// The command line of a conversion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
@@ -47,7 +50,8 @@ impl Next {
                 false => said_of(sized, ["has these sizes alone", "have these sizes alone"], "give yours"),
             };
             let flags = remedy.flags.iter().filter_map(|name| effect(name));
-            let effects = flags.chain(set).chain(sized).collect();
+            let selects = remedy.selects_boxes.then(|| SELECTS.to_owned());
+            let effects = flags.chain(set).chain(sized).chain(selects).collect();
             Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty(), effects })
         });
         next.take(MAX_COMMANDS).collect()

@@ -11,9 +11,10 @@ mod value;
 mod vertices;
 mod weight;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use super::selection::selection;
 use super::simplify::prepare;
 use super::warning::is_of_unfit_constants;
 use super::{Conversion, Metadata, OptionInfo, OptionValue, Options, convert};
@@ -59,6 +60,8 @@ pub struct Remedy {
     pub inputs: Vec<String>,
     /// The outputs of a part of the model; empty for the outputs of the model.
     pub outputs: Vec<String>,
+    /// Whether the nodes that are cut off select boxes, as a program of `--example` does.
+    pub selects_boxes: bool,
     /// The values at which the model is cut into a chain of nets; empty for one net.
     pub split_at: Vec<Vec<String>>,
     /// Options without values, by their names.
@@ -326,6 +329,10 @@ impl<'a> Search<'a> {
             self.parts.discount(&part);
             self.found.push(remedy);
         }
+        if self.found.len() > 1 {
+            // What a later part reads is selected, not the result.
+            self.found.iter_mut().for_each(|remedy| remedy.selects_boxes = false);
+        }
         self.found.sort_by_key(|remedy| std::cmp::Reverse(remedy.percent));
     }
 
@@ -385,7 +392,10 @@ impl<'a> Search<'a> {
             let percent = part.size.saturating_mul(100) / total.max(1);
             let remedy = Remedy { inputs, outputs, percent, ..self.base.clone() };
             match self.attempt(&remedy)? {
-                Ok(_) => return Some((remedy, part)),
+                Ok(converted) => {
+                    let selects_boxes = self.selects_boxes(&remedy, &converted);
+                    return Some((Remedy { selects_boxes, ..remedy }, part));
+                }
                 Err(errors) => {
                     if let Some(remedy) = self.with_sizes(&remedy) {
                         return Some((remedy, part));
@@ -394,6 +404,14 @@ impl<'a> Search<'a> {
                 }
             }
         }
+    }
+
+    /// Returns whether a selection of boxes follows the outputs of a part.
+    fn selects_boxes(&self, part: &Remedy, converted: &Conversion) -> bool {
+        let options = part.apply(&self.options);
+        let selection = selection(self.sources, &options, &converted.outputs, &BTreeMap::new());
+        part.inputs.is_empty()
+            && selection.is_ok_and(|found| found.is_some_and(|found| found.boxes.is_some()))
     }
 
     /// Returns a part with usual sizes of its inputs, if free ones are the obstacle.
