@@ -101,6 +101,8 @@ fn options_by_names_come_from_a_file() {
     assert_eq!(sizes("out/wide/b.ncnn.param"), "4");
     room.put("onnx2ncnn.toml", b"[options]\nfp61 = true\n");
     room.expect("batch models -o out", 2, "onnx2ncnn.toml");
+    room.put("onnx2ncnn.toml", b"[options]\nfp16 = true\n\n[model.onnx]\nfp16 = true\n");
+    room.expect("batch models -o out", 2, "onnx2ncnn.toml: line 4: ");
     room.expect("batch models -o out --config none.toml", 2, "none.toml");
 }
 

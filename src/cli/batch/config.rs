@@ -65,7 +65,10 @@ impl Config {
     }
 
     fn parse(text: &str, words_of_line: &[OsString]) -> std::result::Result<Config, String> {
-        let text: Text = toml::from_str(text).map_err(|error| error.to_string())?;
+        let text: Text = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or(text);
+            format!("line {}: {}", before.matches('\n').count() + 1, error.message())
+        })?;
         let every = Entry { pattern: Patterns::One("**".to_owned()), options: text.options };
         let is_on_line = |name: &str| {
             let words = words_of_line.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
