@@ -101,8 +101,8 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if an element of a constant is not a number, or is too large for sums of products, or
-    /// if a node other than the last computes what is not finite from finite elements.
+    /// `Unsupported` if a node reads a constant that is not finite, or an element that is too large for sums of
+    /// products, or if a node other than the last computes what is not finite from finite elements.
     pub(super) fn check_finite(&self, run: &Run, nodes: &[NodeId], inputs: &[Arc<Array>]) -> Result<()> {
         let graph = &run.subject.model.graph;
         let mut values = self.input_values(graph, inputs);
@@ -114,9 +114,10 @@ impl Window {
             let mut is_finite = true;
             for value in node.reads() {
                 let array = values.get(value)?;
+                let is_judged = graph.value(value).constant.is_some() || all_floats(&array, f32::is_finite);
                 is_finite &= all_floats(&array, f32::is_finite);
-                if graph.value(value).constant.is_some() && !all_floats(&array, is_permitted) {
-                    unsupported!("the constant \"{}\" is too large", graph.value(value).name);
+                if is_judged && !all_floats(&array, is_permitted) {
+                    unsupported!("elements of \"{}\" are too large", graph.value(value).name);
                 }
             }
             let inner = node.outputs.iter().flatten().filter(|value| **value != self.value);
