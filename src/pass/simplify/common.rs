@@ -60,7 +60,7 @@ struct Computed<'g> {
     /// The first node with each list of inputs, until its key is written.
     first: Vec<Option<&'g Node>>,
     /// By the index of their inputs and their key.
-    keyed: HashMap<(usize, Key<'g>), &'g Node>,
+    keyed: HashMap<(usize, String), &'g Node>,
 }
 
 impl<'g> Computed<'g> {
@@ -103,15 +103,15 @@ fn may_stand_for(readers: &Readers, first: &[Option<ValueId>], outputs: &[Option
         && !outputs.iter().flatten().any(|output| readers.is_output(*output))
 }
 
-/// Domain, name and version of an operator, and the attributes as text.
-type Key<'g> = (&'g str, &'g str, i64, String);
-
-/// Returns the key of a node; `None` if nodes with equal ones may compute different values.
-fn key(node: &Node) -> Option<Key<'_>> {
+/// The operator and the attributes of a node as text; `None` if nodes with equal ones may compute different
+/// values.
+fn key(node: &Node) -> Option<String> {
     if op::find(node)?.random {
         return None;
     }
-    let mut key = String::new();
+    // Nodes are many: a format of all three takes three times as long.
+    let mut key = [&*node.domain, &*node.op_type, ""].join(" ");
+    write!(key, "{}", node.version).ok()?;
     for (name, attribute) in &node.attributes {
         write!(key, " {name}=").ok()?;
         match attribute {
@@ -128,7 +128,7 @@ fn key(node: &Node) -> Option<Key<'_>> {
         }
         .ok()?;
     }
-    Some((&node.domain, &node.op_type, node.version, key))
+    Some(key)
 }
 
 /// Merges equal constants.
