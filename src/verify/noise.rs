@@ -101,8 +101,8 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if a node reads a constant that is not finite, or an element that is too large for sums of
-    /// products, or if a node other than the last computes what is not finite from finite elements.
+    /// `Unsupported` if a node reads a constant that is not finite, or an element that is too large for sums
+    /// of products, or if a node other than the last computes what is not finite from finite elements.
     pub(super) fn check_finite(&self, run: &Run, nodes: &[NodeId], inputs: &[Arc<Array>]) -> Result<()> {
         let graph = &run.subject.model.graph;
         let mut values = self.input_values(graph, inputs);

@@ -76,7 +76,7 @@ impl Reduced {
     }
 }
 
-/// Returns the graph of some nodes from some values to a value.
+/// Returns the graph of some nodes, from their inputs to a value.
 fn part<'a>(
     graph: &Graph,
     nodes: &[NodeId],

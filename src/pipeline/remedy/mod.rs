@@ -409,9 +409,9 @@ impl<'a> Search<'a> {
     /// Returns whether a selection of boxes follows the outputs of a part.
     fn selects_boxes(&self, part: &Remedy, converted: &Conversion) -> bool {
         let options = part.apply(&self.options);
-        let selection = selection(self.sources, &options, &converted.outputs, &BTreeMap::new());
+        let selection = || selection(self.sources, &options, &converted.outputs, &BTreeMap::new());
         part.inputs.is_empty()
-            && selection.is_ok_and(|found| found.is_some_and(|found| found.boxes.is_some()))
+            && selection().is_ok_and(|found| found.is_some_and(|found| found.boxes.is_some()))
     }
 
     /// Returns a part with usual sizes of its inputs, if free ones are the obstacle.
