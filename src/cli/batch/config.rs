@@ -165,12 +165,12 @@ mod tests {
     fn mistakes_are_reported() {
         for (text, said) in [
             ("[options]\nfp17 = true", "unexpected argument"),
-            ("[option]\nfp16 = true", "unknown field"),
-            ("[[model]]\nfp16 = true", "missing field"),
+            ("[option]\nfp16 = true", "line 1: unknown field"),
+            ("[[model]]\nfp16 = true", "line 1: missing field"),
             ("[[model]]\nmatch = \"a**b\"\n", "the pattern"),
             ("[options]\nscale = {a = 1}", "a number, a text"),
             ("[options]\nncnn-version = 1", "expected the date"),
-            ("fp16 = ", "TOML parse error"),
+            ("[options]\nfp16 = ", "line 2: string values must be quoted"),
         ] {
             let error = Config::parse(text, &[]).unwrap_err();
             assert!(error.contains(said), "{text}: {error}");
