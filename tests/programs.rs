@@ -117,6 +117,15 @@ fn the_folder_of_ultralytics_has_its_names() {
 }
 
 #[test]
+fn a_selection_has_the_numbers_of_the_model() {
+    let room = Room::new();
+    let model = fixture("remedy/selection_by_a_mask");
+    room.expect(&format!("{model} a.param --outputs boxes,scores,classes --example a.py"), 0, "a.py");
+    let program = fs::read_to_string(room.path("a.py")).unwrap();
+    assert!(program.contains("# The numbers of the model.\nTHRESHOLD, MOST = 0.5, 4\n"), "{program}");
+}
+
+#[test]
 fn what_a_model_says_is_inspected() {
     let room = Room::new();
     let model = fixture("network/digits");

@@ -206,7 +206,7 @@ fn sizes_are_values_of_inputs() {
 #[test]
 fn a_selection_that_is_cut_off_is_left_to_a_program() {
     let room = Room::new();
-    let told = "; a program of --example FILE.py selects the boxes as the model does";
+    let told = "; a program of --example FILE.py selects boxes by the numbers of the model";
     for (name, is_told) in [("detector", true), ("end_of_tensorrt", true), ("two_stage_detector", false)] {
         let model = fixture(&format!("remedy/{name}"));
         let text = room.expect(&format!("{model} a.param a.bin"), 1, "this converts");

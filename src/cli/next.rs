@@ -15,7 +15,7 @@ const MAX_COMMANDS: usize = 3;
 const MAX_INPUTS: usize = 3;
 
 /// What follows a part whose outputs are boxes and scores.
-const SELECTS: &str = "a program of --example FILE.py selects the boxes as the model does";
+const SELECTS: &str = "a program of --example FILE.py selects boxes by the numbers of the model";
 
 /// The command line of a conversion.
 #[derive(Clone, Copy, Debug)]

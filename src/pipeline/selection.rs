@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
     /// Returns whether a Slice keeps the first items of a list, whose length the selection decides.
     fn begins(&self, node: &Node) -> bool {
         let shape = node.input(0).and_then(|id| self.graph.value(id).shape.as_deref());
-        let is_list = shape.and_then(<[Dim]>::first).is_some_and(|size| size.known().is_none());
+        let is_list = shape.is_none_or(|shape| shape.first().is_some_and(|size| size.known().is_none()));
         let is_first = shape.is_some_and(|shape| shape.len() == 1) || self.number(node, 3) == Some(0.0);
         is_list && is_first && self.number(node, 1) == Some(0.0)
     }
