@@ -164,7 +164,7 @@ fn weights_are_rounded_by_samples() {
         assert!(count(&param) > 0 && count(&param) == count(&plain), "{part}: {param}");
     }
     let pixels = format!("{line} --data samples.npz --scale 0.5");
-    room.expect(&pixels, 2, "the weights of a model that is given pixels are not rounded");
+    room.expect(&pixels, 2, "the weights of a model whose input is pixels are not rounded");
 }
 
 #[test]

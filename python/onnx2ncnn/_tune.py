@@ -116,7 +116,7 @@ def _rounded(given: Source, samples: Any, bits: int, max_loss: float | None, opt
 
     for name in ("scale", "mean", "norm", "bgr", "chw"):
         if options.get(name):
-            raise ValueError(f"with samples, the weights of a model that is given pixels are not rounded: omit {name}")
+            raise ValueError(f"with samples, the weights of a model whose input is pixels are not rounded: omit {name}")
     selecting, of_net = split_options(options)
     with tempfile.TemporaryDirectory() as folder:
         exact, rounded = (os.path.join(folder, f"{name}.onnx") for name in ("float", "rounded"))
