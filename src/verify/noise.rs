@@ -114,8 +114,9 @@ impl Window {
             let mut is_finite = true;
             for value in node.reads() {
                 let array = values.get(value)?;
-                let is_judged = graph.value(value).constant.is_some() || all_floats(&array, f32::is_finite);
-                is_finite &= all_floats(&array, f32::is_finite);
+                let are_finite = all_floats(&array, f32::is_finite);
+                is_finite &= are_finite;
+                let is_judged = are_finite || graph.value(value).constant.is_some();
                 if is_judged && !all_floats(&array, is_permitted) {
                     unsupported!("elements of \"{}\" are too large", graph.value(value).name);
                 }
