@@ -84,7 +84,7 @@ fn comments_are_short() {
 
 /// Words for which there is a term: input, stated, offset, index, position, next to.
 #[test]
-fn terms_are_those_of_the_field() {
+fn words_are_terms_of_the_field() {
     const AVOIDED: [&str; 6] = ["given", "held", "beside", "place", "places", "jumps"];
     const PHRASES: [&str; 3] = ["in place", "last place", "held out"];
     let is_found = |line: &str| {
