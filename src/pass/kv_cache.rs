@@ -109,7 +109,7 @@ pub fn add_length(graph: &mut Graph) -> Result<Option<String>> {
     });
     graph.inputs.push(id);
     Ok(Some(format!(
-        "the net has the input \"{LENGTH}\" in addition to those of the model: ones, as many as the caches and the new elements \
+        "the net has the input \"{LENGTH}\" in addition to the inputs of the model: ones, as many as the caches and the new elements \
          are long"
     )))
 }

@@ -189,7 +189,7 @@ impl<const G: usize> Recurrent<'_, G> {
             .collect())
     }
 
-    /// Computes a direction, and leaves the final states instead of the initial ones.
+    /// Computes a direction, and replaces the initial states by the final ones.
     fn run(
         &self,
         weights: &Direction,

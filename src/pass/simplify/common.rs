@@ -109,9 +109,7 @@ fn key(node: &Node) -> Option<String> {
     if op::find(node)?.random {
         return None;
     }
-    // Nodes are many: a format of all three takes three times as long.
-    let mut key = [&*node.domain, &*node.op_type, ""].join(" ");
-    write!(key, "{}", node.version).ok()?;
+    let mut key = format!("{} {} {}", node.domain, node.op_type, node.version);
     for (name, attribute) in &node.attributes {
         write!(key, " {name}=").ok()?;
         match attribute {

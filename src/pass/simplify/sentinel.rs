@@ -36,7 +36,7 @@ pub(super) fn bound_masked_integers(graph: &mut Graph) -> Result<bool> {
     Ok(!found.is_empty())
 }
 
-/// Returns the constant instead of input `index` of a Where, and its name.
+/// Returns the constant that is input `index` of a Where, and its name.
 fn bounded(graph: &Graph, readers: &Readers, node: &Node, index: usize) -> Option<(String, Tensor)> {
     let other = 3_usize.checked_sub(index).filter(|_| node.is("Where"))?;
     let value = node.input(index)?;

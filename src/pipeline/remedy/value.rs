@@ -68,7 +68,7 @@ fn values(parts: &Parts, id: ValueId, metadata: &Metadata) -> Option<Vec<Array>>
 }
 
 /// Returns the values that give results their declared sizes: the sizes, or, for floats, their quotients by
-/// the sizes of the data where these are whole. Several values may be those of the last axes.
+/// the sizes of the data where these are whole. Several values may be the sizes of the last axes.
 fn declared(graph: &Graph, id: ValueId, count: usize, dtype: DType) -> Vec<Vec<Dim>> {
     let known = |id: ValueId| {
         let shape = graph.value(id).shape.as_deref()?;
