@@ -26,6 +26,18 @@ fn programs_in_python_print_what_the_models_say() {
 }
 
 #[test]
+fn programs_compute_the_rest_of_a_model() {
+    let python = support::python();
+    let room = Room::new();
+    let mut command = Command::new(&python);
+    command.env("PYTHONPATH", pillow::pillow(&python));
+    command.args(["tests/programs/rest.py", env!("CARGO_BIN_EXE_onnx2ncnn")]).arg(room.path("rest"));
+    let names = ["detector", "selection_by_a_mask", "selection_of_levels"];
+    command.args(names.map(|name| fixture(&format!("remedy/{name}"))));
+    room::expect(&command.output().unwrap(), "tests/programs/rest.py", 0, "3 programs compute");
+}
+
+#[test]
 fn pixels_are_scaled_in_the_net() {
     let room = Room::new();
     let mut command = Command::new(support::python());
@@ -117,12 +129,16 @@ fn the_folder_of_ultralytics_has_its_names() {
 }
 
 #[test]
-fn a_selection_has_the_numbers_of_the_model() {
+fn a_program_has_the_nodes_behind_the_net() {
     let room = Room::new();
     let model = fixture("remedy/selection_by_a_mask");
     room.expect(&format!("{model} a.param --outputs boxes,scores,classes --example a.py"), 0, "a.py");
     let program = fs::read_to_string(room.path("a.py")).unwrap();
-    assert!(program.contains("# The numbers of the model.\nTHRESHOLD, MOST = 0.5, 4\n"), "{program}");
+    assert!(program.contains("op.greater(scores, "), "{program}");
+    room.expect(&format!("{model} a.param --outputs boxes --example onnx_operators.py"), 2, "next to it");
+    // Of a net that ends earlier, the program does not have the convolutions behind it.
+    let detector = fixture("remedy/two_stage_detector");
+    room.expect(&format!("{detector} a.param --auto-cut --example a.py"), 0, "a.py");
 }
 
 #[test]

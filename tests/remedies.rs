@@ -204,9 +204,9 @@ fn sizes_are_values_of_inputs() {
 }
 
 #[test]
-fn a_selection_that_is_cut_off_is_left_to_a_program() {
+fn a_rest_that_is_cut_off_is_computed_by_a_program() {
     let room = Room::new();
-    let told = "; a program of --example FILE.py selects boxes by the numbers of the model";
+    let told = "; a program of --example FILE.py computes the rest of the model";
     for (name, is_told) in [("detector", true), ("end_of_tensorrt", true), ("two_stage_detector", false)] {
         let model = fixture(&format!("remedy/{name}"));
         let text = room.expect(&format!("{model} a.param a.bin"), 1, "this converts");
@@ -214,7 +214,8 @@ fn a_selection_that_is_cut_off_is_left_to_a_program() {
         if is_told {
             let (command, _) = printed(&text).remove(0);
             room.expect(&format!("{command} --example a.py"), 0, "a.py");
-            assert!(fs::read_to_string(room.path("a.py")).unwrap().contains("def select(boxes"), "{name}");
+            assert!(fs::read_to_string(room.path("a.py")).unwrap().contains("def rest(results"), "{name}");
+            assert!(room.path("onnx_operators.py").exists(), "{name}");
         }
     }
 }

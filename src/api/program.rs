@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Conversion;
 use crate::error::{Error, Result};
 use crate::example::{self, Files, Language, Subject, picture_sides};
-use crate::pipeline::{Inspection, Metadata, selection};
+use crate::pipeline::{Inspection, Metadata, Rest, rest};
 use crate::tensor::Dim;
 
 /// The size from which on free sizes of a program are looked for.
@@ -38,6 +38,11 @@ impl Conversion {
         let language = Language::of(path).ok_or_else(|| {
             Error::usage("the ending of its name is that of no language: .py, .cpp or .kt").in_file(path)
         })?;
+        let rest = rest(&self.sources, &self.options, &self.outputs)?;
+        let operators = language.operators(path);
+        if operators.0 == path {
+            return Err(Error::usage("a program has a file of this name next to it").in_file(path));
+        }
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let from_folder = |file: &Path| match file.parent() == path.parent() {
             true => name(file),
@@ -46,7 +51,6 @@ impl Conversion {
         let (program, param, bin) = (name(path), from_folder(param), from_folder(bin));
         let sizes = self.usual_sizes(&inspection.metadata);
         let model = inspection.files.last().map(|path| name(Path::new(path)));
-        let selection = selection(&self.sources, &self.options, &self.outputs, &sizes)?;
         let subject = Subject {
             model: model.as_deref().unwrap_or("a model"),
             inputs: &self.inputs,
@@ -56,12 +60,14 @@ impl Conversion {
             pixels: &self.options.pixels(),
             sizes: &sizes,
             conditions: &self.conditions,
-            selection: selection.as_ref(),
+            rest: rest.as_ref(),
         };
         let text =
             example::program(&subject, &Files { program: &program, param: &param, bin: &bin }, language)?;
         let mut files = vec![(path.to_owned(), text)];
-        files.extend(language.companions(path).into_iter().map(|(path, text)| (path, text.to_owned())));
+        let operators = matches!(rest, Some(Rest::Computed(_))).then_some(operators);
+        let companions = language.companions(path).into_iter().chain(operators);
+        files.extend(companions.map(|(path, text)| (path, text.to_owned())));
         Ok(files)
     }
 

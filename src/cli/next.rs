@@ -15,7 +15,7 @@ const MAX_COMMANDS: usize = 3;
 const MAX_INPUTS: usize = 3;
 
 /// What follows a part whose outputs are boxes and scores.
-const SELECTS: &str = "a program of --example FILE.py selects boxes by the numbers of the model";
+const PROGRAM: &str = "a program of --example FILE.py computes the rest of the model";
 
 /// The command line of a conversion.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +50,8 @@ impl Next {
                 false => said_of(sized, ["has these sizes alone", "have these sizes alone"], "give yours"),
             };
             let flags = remedy.flags.iter().filter_map(|name| effect(name));
-            let selects = remedy.selects_boxes.then(|| SELECTS.to_owned());
-            let effects = flags.chain(set).chain(sized).chain(selects).collect();
+            let program = remedy.has_program.then(|| PROGRAM.to_owned());
+            let effects = flags.chain(set).chain(sized).chain(program).collect();
             Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty(), effects })
         });
         next.take(MAX_COMMANDS).collect()

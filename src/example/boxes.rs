@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use super::purpose::Picture;
 use super::subject::Subject;
-use super::tail::computing_layer;
+use super::tail::{computing_layer, rank};
 use crate::common::int::Int;
-use crate::pipeline::{Port, Selection};
+use crate::pipeline::{Port, Rest};
+use crate::tensor::Dim;
 
 /// Strides of the feature maps of detectors.
 const STRIDES: [&[i64]; 4] = [&[8, 16, 32], &[8, 16, 32, 64], &[4, 8, 16, 32], &[16, 32]];
@@ -30,16 +31,12 @@ pub(super) struct Boxes {
     pub boxes: usize,
     pub scores: usize,
     pub labels: Option<usize>,
-    /// The number of classes, if the classes are indices of both a box and a class.
-    pub class_count: Option<i64>,
     /// The number of classes.
     pub classes: i64,
     /// Whether rows have a score of an object before those of classes.
     pub has_objects: bool,
     /// Whether a box is a centre and a size.
     pub are_centres: bool,
-    /// Whether scores have a row for each class, instead of one for each box.
-    pub are_rows_of_classes: bool,
     /// Whether Sigmoid makes probabilities of the scores.
     pub are_logits: bool,
     /// What follows the scores of each box.
@@ -55,7 +52,7 @@ pub(super) enum Layout {
     Columns,
     /// A row for each box: the box, scores.
     Rows,
-    /// A row for each selected box: corners, score, class.
+    /// A row for each selected box: corners, score, class unless an output has the classes.
     Selected,
     /// An output of boxes, and one of scores.
     Pair,
@@ -89,16 +86,13 @@ pub(super) struct Select {
     /// `None` if the net leaves no boxes that hide each other.
     overlap: Option<String>,
     most: i64,
-    is_by_class: bool,
-    /// Whether a box counts once for each class above the threshold.
-    is_of_all_classes: bool,
     /// Where the numbers come from.
     reason: &'static str,
 }
 
 impl Boxes {
     pub fn of(subject: &Subject, picture: Picture) -> Option<Boxes> {
-        selected_behind(subject).or_else(|| of_one_output(subject, picture)).or_else(|| by_names(subject))
+        selected_by_model(subject).or_else(|| of_one_output(subject, picture)).or_else(|| by_names(subject))
     }
 
     fn new(layout: Layout, output: usize, classes: i64, select: Select) -> Boxes {
@@ -107,11 +101,9 @@ impl Boxes {
             boxes: output,
             scores: output,
             labels: None,
-            class_count: None,
             classes,
             has_objects: false,
             are_centres: false,
-            are_rows_of_classes: false,
             are_logits: false,
             further: Further::Nothing,
             select,
@@ -132,34 +124,18 @@ impl Select {
             true => (ULTRALYTICS_OVERLAP, "The numbers of ultralytics."),
             false => (OVERLAP, "Usual numbers: the model does not tell its own."),
         };
-        let usual = Select {
-            threshold: number(THRESHOLD),
-            overlap: Some(number(overlap)),
-            most: MOST,
-            is_by_class: true,
-            is_of_all_classes: false,
-            reason,
-        };
-        let Some(selection) = subject.selection else { return usual };
-        let Selection { threshold, overlap, most, is_by_class, is_of_all_classes, .. } = *selection;
-        Select {
-            threshold: threshold.map_or(usual.threshold, number),
-            overlap: Some(number(overlap)),
-            most: most.unwrap_or(usual.most),
-            is_by_class,
-            is_of_all_classes,
-            reason: match (threshold.is_some(), most.is_some()) {
-                (true, true) => "The numbers of the model.",
-                (true, false) => "The numbers of the model, which has no maximum.",
-                (false, true) => "The numbers of the model, which has no threshold.",
-                (false, false) => "The overlap of the model, which has no threshold and no maximum.",
-            },
-        }
+        Select { threshold: number(THRESHOLD), overlap: Some(number(overlap)), most: MOST, reason }
     }
 
     /// The same for a net that selects boxes itself.
     fn of_selected(subject: &Subject) -> Select {
         Select { overlap: None, ..Select::of(subject) }
+    }
+
+    /// All boxes that the model selects.
+    fn of_all() -> Select {
+        let reason = "The model has selected these boxes: a larger threshold leaves out more of them.";
+        Select { threshold: number(0.0), overlap: None, most: MAX_SELECTED, reason }
     }
 }
 
@@ -168,65 +144,52 @@ fn number(number: f32) -> String {
     format!("{number:?}")
 }
 
-/// Returns the boxes of a part, by the nodes that select behind it.
-fn selected_behind(subject: &Subject) -> Option<Boxes> {
-    let selection = subject.selection?;
-    let (boxes, scores) = (selection.boxes?, selection.scores?);
-    let [count, numbers] = [boxes, scores].map(|at| Some(subject.output_at(at)?.iter().product::<i64>()));
-    let (count, numbers) = (count? / 4, numbers?);
-    let indices = selection.class_count;
-    let labels = selection.classes.filter(|_| numbers == count || indices.is_some());
-    let classes = match labels {
-        Some(_) => 1,
-        None if numbers % count == 0 => numbers / count,
-        None => return None,
-    };
-    let named = subject.metadata.classes.len().int();
-    let shape = subject.output_at(scores)?;
-    Some(Boxes {
-        scores,
-        labels,
-        class_count: indices.filter(|_| labels.is_some()),
-        are_centres: selection.are_centres,
-        are_rows_of_classes: classes > 1 && shape.last() == Some(&count) && shape.last() != Some(&classes),
-        ..Boxes::new(
-            Layout::Pair,
-            boxes,
-            if labels.is_some() { named.max(1) } else { classes },
-            Select::of(subject),
-        )
-    })
+/// Returns the boxes that the model selects, by the types and shapes of its outputs: an output of boxes, one
+/// of scores and one of classes; or rows with all of them. A program computes the selection.
+fn selected_by_model(subject: &Subject) -> Option<Boxes> {
+    let Some(Rest::Computed(_)) = subject.rest else { return None };
+    let outputs = || subject.outputs.iter().enumerate();
+    let is_float = |port: &Port| port.dtype.contains("float");
+    let is_labels = |port: &Port| port.dtype.contains("int") && rank(port) == 1;
+    let labels = || outputs().find(|(_, port)| is_labels(port)).map(|(at, _)| at);
+    let columns = |port: &Port| port.shape.last().and_then(Dim::known).filter(|_| is_float(port));
+    let of =
+        |columns_of: i64| outputs().find(|(_, port)| rank(port) == 2 && columns(port) == Some(columns_of));
+    let classes = subject.metadata.classes.len().int().max(1);
+    let selected = |output| Boxes::new(Layout::Selected, output, classes, Select::of_all());
+    if let Some((boxes, _)) = of(4) {
+        let mut others = outputs().filter(|(at, port)| *at != boxes && is_float(port) && rank(port) == 1);
+        let (scores, _) = others.next()?;
+        let pair = Boxes::new(Layout::Pair, boxes, classes, Select::of_all());
+        return Some(Boxes { scores, labels: Some(labels()?), ..pair });
+    }
+    if let (Some((boxes, _)), Some(labels)) = (of(5), labels()) {
+        return Some(Boxes { labels: Some(labels), ..selected(boxes) });
+    }
+    let further = further(subject);
+    let is_oriented = subject.metadata.task.as_deref() == Some("obb");
+    let (boxes, columns) = outputs().find_map(|(at, port)| {
+        let columns =
+            columns(port).filter(|columns| *columns == 6 || further(columns - 6) != Further::Nothing);
+        Some((at, columns.filter(|_| rank(port) == 2)?))
+    })?;
+    Some(Boxes { are_centres: is_oriented, further: further(columns - 6), ..selected(boxes) })
 }
 
 /// Returns the boxes of an output that holds all about them.
 fn of_one_output(subject: &Subject, picture: Picture) -> Option<Boxes> {
     let named = subject.metadata.classes.len().int();
     let is_oriented = subject.metadata.task.as_deref() == Some("obb");
+    let further = further(subject);
+    let coefficients = masks(subject).map_or(0, |(_, count, ..)| count);
     let shapes: Vec<Vec<i64>> = (0..subject.outputs.len()).filter_map(|at| subject.output_at(at)).collect();
-    let masks = shapes.iter().enumerate().find_map(|(output, shape)| match *shape.as_slice() {
-        [_, count, height, width] => Some(Further::Masks { output, count, width, height }),
-        _ => None,
-    });
-    let coefficients = match masks {
-        Some(Further::Masks { count, .. }) => count,
-        _ => 0,
-    };
-    let further = |numbers: i64| match points(subject) {
-        _ if numbers <= 0 => Further::Nothing,
-        Some((count, each)) if count * each == numbers => Further::Points { count, numbers: each },
-        _ if is_oriented => Further::Angle,
-        _ if coefficients == numbers => masks.unwrap_or(Further::Nothing),
-        _ => Further::Nothing,
-    };
     for (at, shape) in shapes.iter().enumerate() {
         let &[1, rows, columns] = shape.as_slice() else { continue };
         let found = |layout, numbers: i64| {
             let classes = if named > 0 { named } else { numbers - coefficients };
             let boxes = Boxes::new(layout, at, classes, Select::of(subject));
-            // Before a selection within the model, boxes may be corners already.
-            let are_centres = subject.selection.is_none_or(|selection| selection.are_centres);
             (classes > 0 && classes <= numbers).then(|| Boxes {
-                are_centres,
+                are_centres: true,
                 further: further(numbers - classes),
                 ..boxes
             })
@@ -252,6 +215,30 @@ fn of_one_output(subject: &Subject, picture: Picture) -> Option<Boxes> {
         }
     }
     None
+}
+
+/// Returns the masks of which each box has factors: their output, number, width and height.
+fn masks(subject: &Subject) -> Option<(usize, i64, i64, i64)> {
+    let shapes = (0..subject.outputs.len()).map(|at| subject.output_at(at));
+    shapes.enumerate().find_map(|(output, shape)| match *shape?.as_slice() {
+        [_, count, height, width] => Some((output, count, width, height)),
+        _ => None,
+    })
+}
+
+/// Returns a function from how many numbers follow the class of each box to their meaning.
+fn further(subject: &Subject) -> impl Fn(i64) -> Further {
+    let is_oriented = subject.metadata.task.as_deref() == Some("obb");
+    let (masks, points) = (masks(subject), points(subject));
+    move |numbers| match (points, masks) {
+        _ if numbers <= 0 => Further::Nothing,
+        (Some((count, each)), _) if count * each == numbers => Further::Points { count, numbers: each },
+        _ if is_oriented => Further::Angle,
+        (_, Some((output, count, width, height))) if count == numbers => {
+            Further::Masks { output, count, width, height }
+        }
+        _ => Further::Nothing,
+    }
 }
 
 /// Returns the number of key points of a box, and of the numbers of each.

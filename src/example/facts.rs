@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::Language;
 use super::pixels::Pixels;
 use super::purpose::{Purpose, Role, Source};
+use super::rest::{RestText, omitted};
 use super::subject::{Files, Subject};
 use super::tail::Tail;
-use crate::pipeline::Port;
+use crate::pipeline::{Port, Rest};
 use crate::tensor::{Dim, SizeCondition, display_shape};
 
 /// The program that writes programs.
@@ -41,6 +43,13 @@ pub(super) struct Facts<'a> {
     /// The maximum number of the tokens of all calls, if the net has one.
     most_tokens: Option<i64>,
     outputs: Vec<&'a str>,
+    /// What the model computes behind them, and what a comment says if the program does not.
+    rest: Option<RestText<'a>>,
+    omitted: Option<String>,
+    /// The results that the program reads: outputs of the model, or of the net without such a rest.
+    results: Vec<&'a str>,
+    /// Those that the runtime writes as integers.
+    integer_results: Vec<&'a str>,
     /// The outputs that are caches of the runtime.
     kept: Vec<&'a str>,
     /// The outputs that the runtime writes as integers.
@@ -89,8 +98,9 @@ struct State<'a> {
 }
 
 impl<'a> Facts<'a> {
-    pub fn of(subject: &Subject<'a>, files: &Files<'a>) -> Facts<'a> {
-        let purpose = Purpose::of(subject);
+    pub fn of(subject: &Subject<'a>, files: &Files<'a>, language: Language) -> Facts<'a> {
+        let seen = subject.of_results();
+        let purpose = Purpose::of(&seen);
         let (source, tail) = (purpose.source, purpose.tail.clone());
         let inputs: Vec<Input> = subject
             .inputs
@@ -101,6 +111,7 @@ impl<'a> Facts<'a> {
         let outputs = || subject.outputs.iter().enumerate();
         let is_read = |at: usize| match &tail {
             Tail::Boxes(boxes) => boxes.reads(at),
+            Tail::Points { points, scores } => at == *points || Some(at) == *scores,
             Tail::Scores { output, .. }
             | Tail::Text { output }
             | Tail::Next { output }
@@ -108,7 +119,15 @@ impl<'a> Facts<'a> {
             | Tail::Sound { output, .. } => at == *output,
             Tail::Shapes => !purpose.states().any(|(_, output)| at == output),
         };
-        let (alphabet, alphabet_is_known) = alphabet(subject, &tail);
+        let (alphabet, alphabet_is_known) = alphabet(&seen, &tail);
+        let rest = match subject.rest {
+            Some(Rest::Computed(rest)) => Some(rest),
+            _ => None,
+        };
+        let is_read = |at: usize| match rest {
+            Some(rest) => rest.inputs.iter().any(|input| input.output == at),
+            None => is_read(at),
+        };
         Facts {
             generator: GENERATOR,
             model: plain(subject.model),
@@ -134,13 +153,22 @@ impl<'a> Facts<'a> {
                 .filter(|(_, port)| port.int32)
                 .map(|(_, port)| port.blob.as_str())
                 .collect(),
+            rest: rest.map(|rest| RestText::of(rest, language)),
+            omitted: omitted(subject.rest),
+            results: seen.outputs.iter().map(|port| port.blob.as_str()).collect(),
+            integer_results: match rest {
+                Some(_) => Vec::new(),
+                None => {
+                    outputs().filter(|(_, port)| port.int32).map(|(_, port)| port.blob.as_str()).collect()
+                }
+            },
             kept: outputs()
                 .filter(|(_, port)| port.cache.is_some())
                 .map(|(_, port)| port.blob.as_str())
                 .collect(),
             inputs,
             read: outputs().filter(|(at, _)| is_read(*at)).map(|(_, port)| port.blob.as_str()).collect(),
-            draws: matches!(tail, Tail::Boxes(_) | Tail::Map { .. }),
+            draws: matches!(tail, Tail::Boxes(_) | Tail::Points { .. } | Tail::Map { .. }),
             has_names: tail.has_classes(),
             tail,
             names: &subject.metadata.classes,

@@ -14,11 +14,24 @@ pub(super) const COMPANIONS: [(&str, &str); 5] = [
 
 /// Names that the class cannot have: `NcnnNet` or the class itself use them.
 const USED: &str = "Array ArrayList Bitmap Blob Boolean BooleanArray Box ByteBuffer Candidate Canvas Closeable \
-                    Colours Drawing Float FloatArray Int IntArray Layer List Long Map NcnnNet Order Paint Point \
+                    Colours Drawing Float FloatArray Int IntArray Layer List Long Map NcnnNet OnnxArray Op Order Paint Point \
                     RectF Results Score State String System";
 
 /// More names are a text that is split: the code of a class that lists them would be too long for Java.
 const MAX_LISTED: usize = 100;
+
+/// The file with the functions of the nodes behind a net.
+pub(super) const OPERATORS: (&str, &str) = ("OnnxOperators.kt", include_str!("operators/OnnxOperators.kt"));
+
+/// Returns the name of a function that has underscores in other languages.
+pub(super) fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| {
+        let mut letters = word.chars();
+        name.chars().chain(letters.next().into_iter().flat_map(char::to_uppercase)).chain(letters).collect()
+    })
+}
 
 /// Returns the name of a class, for that of its file.
 pub(super) fn class(file: &str) -> String {

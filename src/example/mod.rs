@@ -10,6 +10,7 @@ mod kotlin;
 mod metadata;
 mod pixels;
 mod purpose;
+mod rest;
 mod subject;
 mod tail;
 
@@ -45,6 +46,10 @@ const BUILD_FILE: &str = "CMakeLists.txt";
 
 /// The file next to programs in C++: it gets ncnn, and builds all programs of the folder.
 const CPP_COMPANIONS: [(&str, &str); 1] = [(BUILD_FILE, include_str!("templates/CMakeLists.txt"))];
+
+/// The files with the functions of the nodes behind a net.
+const PYTHON_OPERATORS: (&str, &str) = ("onnx_operators.py", include_str!("operators/onnx_operators.py"));
+const CPP_OPERATORS: (&str, &str) = ("onnx_operators.h", include_str!("operators/onnx_operators.h"));
 
 /// A text of a template, or what is wrong with it.
 type Rendered = std::result::Result<String, minijinja::Error>;
@@ -83,6 +88,17 @@ impl Language {
         let files = files.iter().map(|(name, text)| (program.with_file_name(name), *text));
         files.filter(|(path, _)| !(path.ends_with(BUILD_FILE) && path.exists())).collect()
     }
+
+    /// Returns the file that a program needs next to it if it computes the rest of a model: its path and its
+    /// text.
+    pub(crate) fn operators(self, program: &Path) -> (PathBuf, &'static str) {
+        let (name, text) = match self {
+            Language::Python => PYTHON_OPERATORS,
+            Language::Cpp => CPP_OPERATORS,
+            Language::Kotlin => kotlin::OPERATORS,
+        };
+        (program.with_file_name(name), text)
+    }
 }
 
 /// Returns the text of a program.
@@ -91,7 +107,7 @@ impl Language {
 ///
 /// A template is wrong: it names a fact that does not exist.
 pub(crate) fn program(subject: &Subject, files: &Files, language: Language) -> Result<String> {
-    let facts = Facts::of(subject, files);
+    let facts = Facts::of(subject, files, language);
     let failed = |error| Error::internal("the template of the program is wrong").caused_by(error);
     rendered(language, &facts).map_err(failed)
 }
@@ -120,6 +136,7 @@ fn rendered(language: Language, facts: &Facts) -> Rendered {
     environment.add_filter("tuple", |value: Value| tuple(&value));
     environment.add_filter("listed", kotlin::listed);
     environment.add_filter("class", kotlin::class);
+    environment.add_filter("camel", |name: String| kotlin::camel(&name));
     environment.add_filter("file_name", kotlin::file_name);
     environment.get_template(name)?.render(Serde(facts))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::ncnn::Net;
-use crate::pipeline::{Metadata, Pixels, Port, Selection};
+use crate::pipeline::{Metadata, Pixels, Port, Rest};
 use crate::tensor::{Dim, SizeCondition};
 
 /// The net of a program.
@@ -21,14 +21,22 @@ pub(crate) struct Subject<'a> {
     pub sizes: &'a BTreeMap<String, Dim>,
     /// The conditions on free sizes under which the net is valid.
     pub conditions: &'a [SizeCondition],
-    /// The selection of boxes that follows the outputs of a part.
-    pub selection: Option<&'a Selection>,
+    /// What the model computes behind the outputs of a part.
+    pub rest: Option<&'a Rest>,
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
     /// Returns a shape at the chosen sizes.
     pub(super) fn at(&self, shape: &[Dim]) -> Option<Vec<i64>> {
         shape.iter().map(|size| size.substitute(self.sizes).known()).collect()
+    }
+
+    /// Returns the same with the outputs that the program reads: those of the model, if it computes them.
+    pub(super) fn of_results(self) -> Self {
+        match self.rest {
+            Some(Rest::Computed(rest)) => Subject { outputs: &rest.outputs, ..self },
+            _ => self,
+        }
     }
 
     pub(super) fn output_at(&self, index: usize) -> Option<Vec<i64>> {

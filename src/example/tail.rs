@@ -7,7 +7,7 @@ use super::purpose::{Picture, Source};
 use super::subject::Subject;
 use crate::common::int::Int;
 use crate::ncnn::{Net, NetLayer};
-use crate::pipeline::Port;
+use crate::pipeline::{Port, Rest};
 use crate::tensor::Dim;
 
 /// The minimum height of a picture that is not a line of text.
@@ -36,6 +36,8 @@ pub(super) enum Tail {
     Scores { output: usize, scale: Scale },
     /// Selects boxes, and draws them.
     Boxes(Boxes),
+    /// Draws points, which the model finds, with their scores if it has them.
+    Points { points: usize, scores: Option<usize> },
     /// Draws an output over the picture.
     Map { output: usize, map: Map, channels: i64, height: i64, width: i64 },
     /// Writes an output as a sound.
@@ -90,6 +92,7 @@ pub(super) fn tail(subject: &Subject, source: Source, has_states: bool) -> Tail 
         Source::Picture(picture) => {
             let boxes = || Boxes::of(subject, picture).map(Tail::Boxes);
             boxes()
+                .or_else(|| points(subject))
                 .or_else(|| text(subject, picture))
                 .or_else(|| map(subject, picture))
                 .or_else(|| scores(subject))
@@ -115,6 +118,27 @@ fn text(subject: &Subject, picture: Picture) -> Option<Tail> {
     let is_line = picture.height < TALL && picture.width >= 2 * picture.height;
     let is_likely = is_line && characters >= MIN_ALPHABET && length > 1 && 2 * length <= picture.width;
     (is_known || is_likely).then_some(Tail::Text { output: 0 })
+}
+
+/// Returns the number of axes after leading ones of size 1: a program has one picture.
+pub(super) fn rank(port: &Port) -> usize {
+    port.shape.iter().skip_while(|size| size.is(1)).count()
+}
+
+/// Returns the outputs of the points that the model finds, and of their scores: as many numbers.
+fn points(subject: &Subject) -> Option<Tail> {
+    let rows = |port: &Port| {
+        port.shape.iter().find(|size| !size.is(1)).filter(|size| size.known().is_none()).cloned()
+    };
+    let outputs = || subject.outputs.iter().enumerate();
+    let (points, port) =
+        outputs().find(|(_, port)| rank(port) == 2 && port.shape.last().is_some_and(|size| size.is(2)))?;
+    let count = rows(port)?;
+    let is_float = |port: &Port| port.dtype.contains("float");
+    let scores =
+        outputs().find(|(_, port)| is_float(port) && rank(port) == 1 && rows(port).as_ref() == Some(&count));
+    matches!(subject.rest, Some(Rest::Computed(_)))
+        .then(|| Tail::Points { points, scores: scores.map(|(at, _)| at) })
 }
 
 /// Returns the output that says something about each pixel.

@@ -15,7 +15,7 @@ mod port;
 mod progress;
 mod reading;
 mod remedy;
-mod selection;
+mod rest;
 mod simplify;
 mod warning;
 
@@ -35,5 +35,5 @@ pub use remedy::Remedy;
 pub use remedy::chain::Link;
 pub(crate) use remedy::chain::links;
 pub(crate) use remedy::{largest_part, remedies};
-pub(crate) use selection::{Selection, selection};
+pub(crate) use rest::{Argument, Computed, Omitted, Rest, RestInput, Statement, rest};
 pub(crate) use simplify::{SimplifiedModel, expose, simplify};

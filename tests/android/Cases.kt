@@ -23,6 +23,7 @@ fun show(result: Any): String = when (result) {
         first = result.firstOrNull()
         if (result.all { it is Int }) result.joinToString("") { "$it " } + "\n" else result.joinToString("") { show(it!!) + "\n" }
     }
+    is Point -> "%.1f %.1f  %.3f".format(result.x, result.y, result.visibility)
     is Score -> "%s  %.3f".format(result.name, result.probability)
     is Box -> {
         val corners = result.corners.flatMap { listOf(it.x, it.y) }.ifEmpty { listOf(result.left, result.top, result.right, result.bottom) }

@@ -26,6 +26,7 @@ RETURNED = {
     "labels": "64 64 80ff4040 8040d040\n",
     "orange": "64 64 ffff7f00 ffff7f00\n",
     "sound": "0.0 0.5 -0.5 1.0\n",
+    "selecting_nothing": "\n",
 }
 
 

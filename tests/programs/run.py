@@ -16,6 +16,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import operators
+
 HERE = Path(__file__).resolve().parent
 DIGITS = HERE.parent.parent / "fixtures" / "network"
 SIDE = 64
@@ -140,13 +143,14 @@ def selecting(by_class):
     """A detector that selects its boxes: the boxes, their scores and classes are cut off."""
     made = of_picture({"corners": corners(), "scores": SCORES}, NAMES)
     nodes, inits = made.graph.node, made.graph.initializer
-    constants = {"most": np.array([9]), "overlap": np.float32([0.6]), "bound": np.float32([0.3]), "third": np.array([2]), "far": np.float32(200)}
+    constants = {"most": np.array([9]), "overlap": np.float32([0.6]), "bound": np.float32([0.3]), "far": np.float32(200)}
+    constants |= {f"_{number}": np.array([number]) for number in range(4)} | {"both": np.array([0, 1]), "scalar": np.array(2)}
     inits.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
     if by_class:
         nodes.extend([
-            helper.make_node("Unsqueeze", ["corners", "zeroth"], ["nms_boxes"]),
+            helper.make_node("Unsqueeze", ["corners", "_0"], ["nms_boxes"]),
             helper.make_node("Transpose", ["scores"], ["of_classes"], perm=[1, 0]),
-            helper.make_node("Unsqueeze", ["of_classes", "zeroth"], ["nms_scores"]),
+            helper.make_node("Unsqueeze", ["of_classes", "_0"], ["nms_scores"]),
         ])
     else:
         nodes.extend([
@@ -154,49 +158,71 @@ def selecting(by_class):
             helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
             helper.make_node("Cast", ["label"], ["number"], to=TensorProto.FLOAT),
             helper.make_node("Mul", ["number", "far"], ["offsets"]),
-            helper.make_node("Unsqueeze", ["offsets", "first"], ["column"]),
+            helper.make_node("Unsqueeze", ["offsets", "_1"], ["column"]),
             helper.make_node("Add", ["corners", "column"], ["shifted"]),
-            helper.make_node("Unsqueeze", ["shifted", "zeroth"], ["nms_boxes"]),
+            helper.make_node("Unsqueeze", ["shifted", "_0"], ["nms_boxes"]),
             helper.make_node("Unsqueeze", ["best", "both"], ["nms_scores"]),
         ])
-        inits.extend(numpy_helper.from_array(np.array(axes), name) for name, axes in (("first", [1]), ("both", [0, 1])))
-    inits.append(numpy_helper.from_array(np.array([0]), "zeroth"))
     nodes.extend([
         helper.make_node("NonMaxSuppression", ["nms_boxes", "nms_scores", "most", "overlap", "bound"], ["selected"]),
-        helper.make_node("Gather", ["selected", "third"], ["indices"], axis=1),
+        helper.make_node("Gather", ["selected", "scalar"], ["indices"], axis=1),
         helper.make_node("Gather", ["corners", "indices"], ["chosen"], axis=0),
     ])
+    if by_class:
+        nodes.extend([
+            helper.make_node("Slice", ["selected", "_1", "_3", "_1"], ["pairs"]),
+            helper.make_node("GatherND", ["nms_scores", "selected"], ["certainty"]),
+            helper.make_node("Gather", ["selected", "_1"], ["classes"], axis=1),
+            helper.make_node("Squeeze", ["classes", "_1"], ["kind"]),
+        ])
+    else:
+        nodes.extend([
+            helper.make_node("Gather", ["best", "indices"], ["certainty"], axis=0),
+            helper.make_node("Gather", ["label", "indices"], ["kind"], axis=0),
+        ])
     del made.graph.output[:]
-    made.graph.output.append(value("chosen", ["n", 1, 4]))
+    outputs = [value("chosen", ["n", 4]), value("certainty", ["n"]), value("kind", ["n"], TensorProto.INT64)]
+    made.graph.output.extend(outputs)
     return made
 
 
-def selecting_by_index():
-    """The same, by the indices of the best scores of all boxes and classes."""
-    made = selecting(True)
-    nodes, inits = made.graph.node, made.graph.initializer
-    del nodes[-6:]
-    constants = {"flat": np.array([-1]), "four": np.array([4]), "two": np.array(2)}
-    inits.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
-    nodes.extend([
-        helper.make_node("Reshape", ["scores", "flat"], ["all"]),
-        helper.make_node("TopK", ["all", "four"], ["best", "index"]),
-        helper.make_node("Mod", ["index", "two"], ["label"]),
-        helper.make_node("Div", ["index", "two"], ["row"]),
-        helper.make_node("Gather", ["corners", "row"], ["near"], axis=0),
-        helper.make_node("Cast", ["label"], ["number"], to=TensorProto.FLOAT),
-        helper.make_node("Mul", ["number", "far"], ["offsets"]),
-        helper.make_node("Unsqueeze", ["offsets", "first"], ["column"]),
-        helper.make_node("Add", ["near", "column"], ["shifted"]),
-        helper.make_node("Unsqueeze", ["shifted", "zeroth"], ["nms_boxes"]),
-        helper.make_node("Unsqueeze", ["best", "both"], ["nms_scores"]),
-        helper.make_node("NonMaxSuppression", ["nms_boxes", "nms_scores", "most", "overlap", "bound"], ["selected"]),
-        helper.make_node("Gather", ["selected", "third"], ["indices"], axis=1),
-        helper.make_node("Gather", ["near", "indices"], ["chosen"], axis=0),
-        helper.make_node("Gather", ["label", "indices"], ["names"], axis=0),
+def selecting_rows():
+    """The same, as rows of a box and its score, and an output of classes."""
+    made = selecting(False)
+    made.graph.node.extend([
+        helper.make_node("Unsqueeze", ["certainty", "_1"], ["end"]),
+        helper.make_node("Concat", ["chosen", "end"], ["rows"], axis=1),
     ])
-    inits.extend(numpy_helper.from_array(np.array(axes), name) for name, axes in (("first", [1]), ("both", [0, 1])))
-    made.graph.output.append(value("names", ["n", 1], TensorProto.INT64))
+    del made.graph.output[:2]
+    made.graph.output.insert(0, value("rows", ["n", 5]))
+    return made
+
+
+def key_points():
+    """Points at which a map of scores is above a bound: x and y in the picture of the network."""
+    scores = np.zeros((1, SIDE, SIDE), np.float32)
+    scores[0, 10, 20], scores[0, 40, 50] = 0.5, 0.75
+    made = of_picture({"heat": scores})
+    constants = {"bound": np.float32(0.25), "order": np.array([2, 1]), "line": np.array([0])}
+    made.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    made.graph.node.extend([
+        helper.make_node("Greater", ["heat", "bound"], ["is_above"]),
+        helper.make_node("NonZero", ["is_above"], ["indices"]),
+        helper.make_node("Transpose", ["indices"], ["rows"]),
+        helper.make_node("Gather", ["rows", "order"], ["points"], axis=1),
+        helper.make_node("GatherND", ["heat", "rows"], ["certainty"]),
+    ])
+    del made.graph.output[:]
+    made.graph.output.extend([value("points", ["n", 2], TensorProto.INT64), value("certainty", ["n"])])
+    return made
+
+
+def selecting_nothing():
+    """A detector whose bound no score reaches."""
+    made = selecting(False)
+    for tensor in made.graph.initializer:
+        if tensor.name == "bound":
+            tensor.CopyFrom(numpy_helper.from_array(np.float32([0.99]), "bound"))
     return made
 
 
@@ -478,6 +504,8 @@ FIRST, SECOND = zip(softmax(1, 0), softmax(1, 2))
 TURNED = "".join(
     f"{name}  {score:.3f}  {' '.join(f'{2 * x:.1f}' for x in corners_of(*CENTRES[at], 0.5).ravel())}\n" for name, score, at in (("cat", 0.9, 0), ("dog", 0.7, 2))
 )
+OPERATORS, OPERATOR_NAMES = operators.model()
+RIGHT = "none  1.000\n" + "".join(f"{name}  0.000\n" for name in OPERATOR_NAMES[:4])
 # Cases: the model, the words for the program, what it prints, and options.
 CASES = {
     "columns": (columns, ["wide.png"], BOXES),
@@ -491,7 +519,10 @@ CASES = {
     "queries": (queries, ["wide.png"], QUERIES),
     "selecting": (lambda: selecting(False), ["wide.png"], BOXES, "--outputs", "corners,best,label"),
     "selecting_by_class": (lambda: selecting(True), ["wide.png"], BOXES, "--outputs", "corners,scores"),
-    "selecting_by_index": (selecting_by_index, ["wide.png"], BOXES, "--outputs", "corners,best,index"),
+    "selecting_rows": (selecting_rows, ["wide.png"], BOXES, "--outputs", "corners,scores"),
+    "selecting_nothing": (selecting_nothing, ["wide.png"], "nothing has a score above 0\nresult.png\n", "--outputs", "corners,scores"),
+    "key_points": (key_points, ["wide.png"], "100.0 80.0  0.750\n40.0 20.0  0.500\nresult.png\n", "--outputs", "heat"),
+    "operators": (lambda: OPERATORS, ["wide.png"], RIGHT, "--outputs", "all"),
     "heat": (heat, ["wide.png"], "result.png\n"),
     "segments": (segments, ["wide.png"], "cat  0.250\ndog  0.750\nresult.png\n"),
     "labels": (labels, ["wide.png"], "cat  0.250\ndog  0.750\nresult.png\n"),
@@ -530,6 +561,7 @@ DRAWN = {
     "masks": {(40, 48): (98, 125, 55), (80, 80): (10, 20, 30)},
     "points": {(110, 60): COLOURS[1], (120, 60): (10, 20, 30)},
     "selecting": {(30, 45): COLOURS[0], (51, 45): COLOURS[1]},
+    "key_points": {(100, 80): COLOURS[1], (40, 20): COLOURS[1], (80, 80): (10, 20, 30)},
     "heat": {(0, 0): [5, 10, 78], (127, 60): [68, 10, 15]},
     "segments": {(10, 60): half_of(COLOURS[0]), (100, 60): half_of(COLOURS[1])},
     "labels": {(10, 60): half_of(COLOURS[0]), (100, 60): half_of(COLOURS[1])},

@@ -6,15 +6,15 @@ mod expected;
 mod flow;
 mod outline;
 mod part;
+mod program;
 mod size;
 mod value;
 mod vertices;
 mod weight;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::selection::selection;
 use super::simplify::prepare;
 use super::warning::is_of_unfit_constants;
 use super::{Conversion, Metadata, OptionInfo, OptionValue, Options, convert};
@@ -60,8 +60,8 @@ pub struct Remedy {
     pub inputs: Vec<String>,
     /// The outputs of a part of the model; empty for the outputs of the model.
     pub outputs: Vec<String>,
-    /// Whether the nodes that are cut off select boxes, as a program of `--example` does.
-    pub selects_boxes: bool,
+    /// Whether a program of `--example` computes the nodes that are cut off.
+    pub has_program: bool,
     /// The values at which the model is cut into a chain of nets; empty for one net.
     pub split_at: Vec<Vec<String>>,
     /// Options without values, by their names.
@@ -327,11 +327,11 @@ impl<'a> Search<'a> {
             let Some((remedy, part)) = self.next_part(total, &mut tried) else { break };
             kept += part.size;
             self.parts.discount(&part);
+            let is_all = remedy.has_program;
             self.found.push(remedy);
-        }
-        if self.found.len() > 1 {
-            // What a later part reads is selected, not the result.
-            self.found.iter_mut().for_each(|remedy| remedy.selects_boxes = false);
+            if is_all {
+                break;
+            }
         }
         self.found.sort_by_key(|remedy| std::cmp::Reverse(remedy.percent));
     }
@@ -393,8 +393,8 @@ impl<'a> Search<'a> {
             let remedy = Remedy { inputs, outputs, percent, ..self.base.clone() };
             match self.attempt(&remedy)? {
                 Ok(converted) => {
-                    let selects_boxes = self.selects_boxes(&remedy, &converted);
-                    return Some((Remedy { selects_boxes, ..remedy }, part));
+                    let outputs = converted.outputs;
+                    return Some((self.with_program(remedy, &outputs), part));
                 }
                 Err(errors) => {
                     if let Some(remedy) = self.with_sizes(&remedy) {
@@ -404,14 +404,6 @@ impl<'a> Search<'a> {
                 }
             }
         }
-    }
-
-    /// Returns whether a selection of boxes follows the outputs of a part.
-    fn selects_boxes(&self, part: &Remedy, converted: &Conversion) -> bool {
-        let options = part.apply(&self.options);
-        let selection = || selection(self.sources, &options, &converted.outputs, &BTreeMap::new());
-        part.inputs.is_empty()
-            && selection().is_ok_and(|found| found.is_some_and(|found| found.boxes.is_some()))
     }
 
     /// Returns a part with usual sizes of its inputs, if free ones are the obstacle.

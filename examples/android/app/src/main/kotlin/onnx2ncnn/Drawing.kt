@@ -29,6 +29,12 @@ fun Canvas.draw(boxes: List<Box>) {
     }
 }
 
+/** Draws points on a canvas that shows the picture in its own size. */
+fun Canvas.drawPoints(points: List<Point>) {
+    val paint = Paint(Paint.ANTI_ALIAS_FLAG).apply { color = Colours.of(1) }
+    for (point in points) drawCircle(point.x, point.y, maxOf(width, height) / 200f, paint)
+}
+
 /** Draws a layer over a part of the canvas, or all of it. */
 fun Canvas.draw(layer: Layer, left: Float = 0f, top: Float = 0f, right: Float = width.toFloat(), bottom: Float = height.toFloat()) {
     val bitmap = Bitmap.createBitmap(layer.colours, layer.width, layer.height, Bitmap.Config.ARGB_8888)

@@ -1,0 +1,341 @@
+//! The rest of a model behind the outputs of a part, as statements of a program.
+//!
+//! How many boxes, key points or samples a model selects depends on elements, so no net has that part: the
+//! program computes it with functions named after operators, which each language has in a file.
+
+mod operators;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::inspect::infer_model;
+use super::{Options, Port};
+use crate::common::index::IndexSet;
+use crate::common::int::Int;
+use crate::error::Result;
+use crate::graph::{Graph, Node, NodeId, Value, ValueId};
+use crate::onnx::Sources;
+use crate::tensor::{Array, DType, Dim, Elements};
+
+/// The maximum number of elements of a constant in the text of a program. The net has larger ones as outputs.
+const MAX_ELEMENTS: usize = 64;
+
+/// The maximum number of elements of a constant that is read to find out whether all of them are equal.
+const MAX_LOADED: usize = 1 << 20;
+
+/// The maximum number of statements of a program.
+const MAX_STATEMENTS: usize = 4000;
+
+/// Words that are no names of variables in one of the languages, or that programs use.
+const RESERVED: &str = "Op abs all and any array as assert async auto await bool break by case catch char class \
+                        companion const continue data def default del delete do double elif else enum except \
+                        explicit export extern false finally float for friend from fun global goto if import \
+                        in init inline int interface is it lambda len list long map max min mutable namespace \
+                        ncnn net new None nonlocal not np null object op operator or out package pass \
+                        private protected public raise range register results return short signed sizeof \
+                        static std struct sum super switch template this throw true try type typealias \
+                        typedef union unsigned using val values var vararg virtual void volatile when where \
+                        while with xor yield";
+
+/// What a model computes behind the outputs of a part.
+#[derive(Clone, Debug)]
+pub(crate) enum Rest {
+    /// Statements that compute the outputs of the model.
+    Computed(Computed),
+    /// A program does not compute it.
+    Omitted(Omitted),
+}
+
+/// Statements that compute the outputs of a model.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Computed {
+    pub inputs: Vec<RestInput>,
+    pub statements: Vec<Statement>,
+    /// The outputs of the model.
+    pub outputs: Vec<Port>,
+    /// The variables that hold them.
+    pub results: Vec<String>,
+}
+
+/// An output of the net that the statements read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct RestInput {
+    pub variable: String,
+    /// The index of the output of the net.
+    pub output: usize,
+    /// The shape in the model, -1 for a free size.
+    pub shape: Vec<i64>,
+    /// The function that gives the elements their type in the model, if they are no floats.
+    pub cast: Option<&'static str>,
+}
+
+/// A call of a function.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Statement {
+    /// The variables of the results, of which some may have no reader. Only functions named in
+    /// [`operators::LISTS`] have several.
+    pub targets: Vec<Option<String>>,
+    pub is_list: bool,
+    pub function: &'static str,
+    pub arguments: Vec<Argument>,
+}
+
+/// An argument of a function.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", content = "value", rename_all = "snake_case")]
+pub(crate) enum Argument {
+    Value(String),
+    /// An input that may be omitted.
+    Optional(Option<String>),
+    Values(Vec<String>),
+    /// Sizes, axes, or the elements of a constant.
+    Integers(Vec<i64>),
+    /// The elements of a constant.
+    Floats(Vec<f32>),
+    Integer(i64),
+    Float(f32),
+    Flag(bool),
+}
+
+/// Why a program does not compute the rest of a model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Omitted {
+    /// Operators without a function, or with attributes that it does not have.
+    pub operators: BTreeSet<String>,
+    /// Constants that are too large for the text of a program: as outputs of the net it can use them.
+    pub constants: BTreeSet<String>,
+    /// Inputs of the model, and values of the net with several free sizes.
+    pub values: BTreeSet<String>,
+}
+
+impl Omitted {
+    fn is_empty(&self) -> bool {
+        self.operators.is_empty() && self.constants.is_empty() && self.values.is_empty()
+    }
+}
+
+/// Returns what follows `outputs`, the outputs of a part; `None` if the part ends at outputs of the model.
+///
+/// # Errors
+///
+/// The model cannot be read again.
+pub(crate) fn rest(sources: &Sources, options: &Options, outputs: &[Port]) -> Result<Option<Rest>> {
+    if options.outputs.is_empty() {
+        return Ok(None);
+    }
+    let whole = Options { outputs: Vec::new(), inputs: Vec::new(), ..options.clone() };
+    let (_, graph) = infer_model(sources, &whole)?;
+    Ok(rest_of(&graph, &options.outputs, outputs))
+}
+
+fn rest_of(graph: &Graph, names: &[String], outputs: &[Port]) -> Option<Rest> {
+    let ids: BTreeMap<&str, ValueId> =
+        graph.value_ids().map(|id| (graph.value(id).name.as_str(), id)).collect();
+    let seeds: BTreeMap<ValueId, usize> =
+        (names.iter().enumerate()).filter_map(|(at, name)| Some((*ids.get(name.as_str())?, at))).collect();
+    if graph.outputs.iter().all(|id| seeds.contains_key(id)) {
+        return None;
+    }
+    let mut writer = Writer {
+        graph,
+        needed: IndexSet::default(),
+        variables: BTreeMap::new(),
+        used: RESERVED.split_whitespace().map(str::to_owned).collect(),
+        statements: Vec::new(),
+        omitted: Omitted::default(),
+    };
+    let inputs = writer.read(&seeds, outputs);
+    let nodes = writer.nodes_behind(&seeds);
+    for node in nodes {
+        if writer.write(node).is_none() {
+            writer.omitted.operators.insert(node.qualified_op_type());
+            // The nodes behind it are not to blame.
+            node.outputs.iter().flatten().for_each(|id| drop(writer.name(*id)));
+        }
+    }
+    let results: Vec<String> =
+        graph.outputs.iter().filter_map(|id| writer.variable(*id).map(str::to_owned)).collect();
+    if !writer.omitted.is_empty() || writer.statements.len() > MAX_STATEMENTS {
+        return Some(Rest::Omitted(writer.omitted));
+    }
+    let outputs = graph.outputs.iter().map(|id| port(graph.value(*id))).collect();
+    Some(Rest::Computed(Computed { inputs, statements: writer.statements, outputs, results }))
+}
+
+/// Returns an output of the model as if a net had it.
+fn port(value: &Value) -> Port {
+    let shape: Vec<Dim> = value.shape.iter().flatten().cloned().collect();
+    Port {
+        name: value.name.clone(),
+        dtype: value.dtype.map_or("?", DType::name).to_owned(),
+        blob: value.name.clone(),
+        form: shape.clone(),
+        shape,
+        int32: false,
+        cache: None,
+    }
+}
+
+/// The statements of nodes, in order.
+struct Writer<'a> {
+    graph: &'a Graph,
+    /// The values that the results depend on.
+    needed: IndexSet<ValueId>,
+    variables: BTreeMap<ValueId, String>,
+    /// All names that are taken.
+    used: BTreeSet<String>,
+    statements: Vec<Statement>,
+    omitted: Omitted,
+}
+
+impl<'a> Writer<'a> {
+    /// Returns the nodes between the outputs of the part and the outputs of the model, in order.
+    fn nodes_behind(&mut self, seeds: &BTreeMap<ValueId, usize>) -> Vec<&'a Node> {
+        let mut left: Vec<ValueId> = self.graph.outputs.clone();
+        let mut found: BTreeSet<NodeId> = BTreeSet::new();
+        while let Some(id) = left.pop() {
+            let value = self.graph.value(id);
+            if seeds.contains_key(&id) || value.constant.is_some() || !self.needed.insert(id) {
+                continue;
+            }
+            match value.producer {
+                Some(producer) => {
+                    found.insert(producer);
+                    left.extend(self.graph.node(producer).into_iter().flat_map(Node::reads));
+                }
+                None => {
+                    self.omitted.values.insert(value.name.clone());
+                }
+            }
+        }
+        self.graph.nodes().filter(|(id, _)| found.contains(id)).map(|(_, node)| node).collect()
+    }
+
+    /// Names the outputs of the net.
+    fn read(&mut self, seeds: &BTreeMap<ValueId, usize>, outputs: &[Port]) -> Vec<RestInput> {
+        let mut inputs = Vec::new();
+        for (id, at) in seeds {
+            let Some(port) = outputs.get(*at) else { continue };
+            let free = port.shape.iter().filter(|size| size.known().is_none()).count();
+            if free > 1 {
+                self.omitted.values.insert(port.name.clone());
+            }
+            let dtype = DType::from_name(&port.dtype);
+            inputs.push(RestInput {
+                variable: self.name(*id),
+                output: *at,
+                shape: port.shape.iter().map(|size| size.known().unwrap_or(-1)).collect(),
+                cast: dtype.and_then(cast),
+            });
+        }
+        inputs
+    }
+
+    /// Returns the name of the variable of a value, a new one if it has none.
+    fn name(&mut self, id: ValueId) -> String {
+        if let Some(name) = self.variables.get(&id) {
+            return name.clone();
+        }
+        let name = self.new_name(&self.graph.value(id).name);
+        self.variables.insert(id, name.clone());
+        name
+    }
+
+    /// Returns a name that no variable has.
+    fn new_name(&mut self, name: &str) -> String {
+        let letters = name.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        let mut plain = String::new();
+        for c in letters.chars() {
+            match c.is_ascii_alphanumeric() {
+                true => plain.push(c),
+                false if !plain.ends_with('_') => plain.push('_'),
+                false => {}
+            }
+        }
+        if !plain.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            plain.insert(0, 'v');
+        }
+        let mut name = plain.clone();
+        for number in 2_usize.. {
+            if self.used.insert(name.clone()) {
+                break;
+            }
+            name = format!("{plain}_{number}");
+        }
+        name
+    }
+
+    /// Returns the variable of a value, whose constant becomes a statement.
+    fn variable(&mut self, id: ValueId) -> Option<&str> {
+        if !self.variables.contains_key(&id) {
+            let value = self.graph.value(id);
+            let tensor = value.constant.as_ref()?;
+            let array = if tensor.len() <= MAX_LOADED { Some(tensor.load().ok()?) } else { None };
+            let Some(array) = array.filter(|array| array.len() <= MAX_ELEMENTS || is_uniform(array)) else {
+                self.omitted.constants.insert(value.name.clone());
+                return Some(self.variables.entry(id).or_default().as_str());
+            };
+            let name = self.name(id);
+            self.declare(name, &array)?;
+        }
+        self.variables.get(&id).map(String::as_str)
+    }
+
+    /// Writes a constant, of which all elements are equal if there are many.
+    fn declare(&mut self, name: String, array: &Array) -> Option<()> {
+        let is_large = array.len() > MAX_ELEMENTS;
+        let count = if is_large { 1 } else { array.len() };
+        let (function, elements) = match array.elements() {
+            Elements::I64(numbers) => {
+                let function = if array.dtype() == DType::Bool { "truths" } else { "integers" };
+                (function, integers(numbers.iter().copied().take(count)))
+            }
+            Elements::Dim(_) => return None,
+            _ => {
+                let mut numbers = array.float_list().ok()?;
+                numbers.truncate(count);
+                ("floats", Argument::Floats(numbers))
+            }
+        };
+        let shape: Vec<i64> = array.shape().iter().map(Int::int).collect();
+        if !is_large {
+            self.call(vec![Some(name)], function, vec![Argument::Integers(shape), elements]);
+            return Some(());
+        }
+        let (element, sizes) = (self.new_name("element"), self.list(&shape));
+        self.call(vec![Some(element.clone())], function, vec![Argument::Integers(Vec::new()), elements]);
+        self.call(vec![Some(name)], "filled", vec![sizes, Argument::Value(element)]);
+        Some(())
+    }
+
+    fn call(&mut self, targets: Vec<Option<String>>, function: &'static str, arguments: Vec<Argument>) {
+        let is_list = operators::LISTS.contains(&function);
+        self.statements.push(Statement { targets, is_list, function, arguments });
+    }
+}
+
+/// Returns whether all elements are equal.
+fn is_uniform(array: &Array) -> bool {
+    match array.elements() {
+        Elements::F32(numbers) => numbers.iter().all(|number| Some(number) == numbers.first()),
+        Elements::F64(numbers) => numbers.iter().all(|number| Some(number) == numbers.first()),
+        Elements::I64(numbers) => numbers.iter().all(|number| Some(number) == numbers.first()),
+        Elements::Dim(_) => false,
+    }
+}
+
+/// Returns integers as elements of a constant. Programs hold them as float64; ends of slices may be larger.
+fn integers(numbers: impl IntoIterator<Item = i64>) -> Argument {
+    let most = 1 << f64::MANTISSA_DIGITS;
+    Argument::Integers(numbers.into_iter().map(|number| number.clamp(-most, most)).collect())
+}
+
+/// Returns the function that casts to a type, if its elements are no floats.
+fn cast(dtype: DType) -> Option<&'static str> {
+    match dtype {
+        DType::Bool => Some("as_truth"),
+        dtype if dtype.is_int() => Some("as_integer"),
+        _ => None,
+    }
+}
