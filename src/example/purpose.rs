@@ -156,9 +156,14 @@ fn continues(input: &Port, output: &Port) -> bool {
 pub(crate) fn picture_sides(port: &Port) -> Option<(&Dim, &Dim, i64)> {
     let name = port.name.to_lowercase();
     let is_sound = ["mel", "spec", "feat", "audio", "wav", "mask"].iter().any(|word| name.contains(word));
-    let [_, a, b, c] = port.shape.as_slice() else { return None };
     let channels = |size: &Dim| size.known().filter(|n| matches!(n, 1 | 3));
     let is_side = |size: &Dim| size.known().is_none_or(|n| n >= 8);
+    let (a, b, c) = match port.shape.as_slice() {
+        [_, a, b, c] => (a, b, c),
+        // Without a batch, as detectors of torchvision: three planes.
+        [a, b, c] if a.is(3) => (a, b, c),
+        _ => return None,
+    };
     let sides = match (channels(a), channels(c)) {
         (Some(channels), _) if is_side(b) && is_side(c) => (b, c, channels),
         (_, Some(channels)) if is_side(a) && is_side(b) => (a, b, channels),
@@ -176,7 +181,7 @@ fn picture(subject: &Subject, roles: &[Role]) -> Option<(usize, Picture, Role)> 
         let (height, width, channels) = picture_sides(port)?;
         let is_free = height.symbol_name().is_some() && width.symbol_name().is_some() && height != width;
         let [height, width] = <[i64; 2]>::try_from(subject.at(&[height.clone(), width.clone()])?).ok()?;
-        let is_first = port.shape.get(1).is_some_and(|size| size.is(channels));
+        let is_first = port.shape.iter().rev().nth(2).is_some_and(|size| size.is(channels));
         let kind = if is_first { Role::Picture } else { Role::PictureOfPixels };
         let stride = subject.metadata.stride.filter(|_| is_free && subject.metadata.is_of_ultralytics());
         let is_middle =

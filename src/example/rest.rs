@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Language, kotlin};
-use crate::pipeline::{Argument, Computed, Omitted, Rest, RestInput, Statement};
+use crate::pipeline::{Argument, Computed, FunctionCall, Omitted, Rest, RestInput, Statement};
 
 /// The functions of constants: their elements are arguments of their own in Kotlin.
 const CONSTANTS: [&str; 3] = ["floats", "integers", "truths"];
@@ -22,11 +22,10 @@ pub(super) struct RestText<'a> {
 
 impl<'a> RestText<'a> {
     pub fn of(rest: &'a Computed, language: Language) -> RestText<'a> {
-        let lines = rest.statements.iter().enumerate();
         let names = rest.outputs.iter().map(|port| port.name.as_str());
         RestText {
             inputs: &rest.inputs,
-            lines: lines.flat_map(|(at, statement)| lines_of(statement, at, language)).collect(),
+            lines: lines_of(&rest.statements, language),
             results: names.zip(rest.results.iter().map(String::as_str)).collect(),
         }
     }
@@ -52,9 +51,51 @@ pub(super) fn omitted(rest: Option<&Rest>) -> Option<String> {
     ))
 }
 
-/// Returns the lines of a statement, the `at`-th of its program.
-fn lines_of(statement: &Statement, at: usize, language: Language) -> Vec<String> {
-    let Statement { targets, is_list, function, arguments } = statement;
+fn lines_of(statements: &[Statement], language: Language) -> Vec<String> {
+    let lines = statements.iter().flat_map(|statement| match statement {
+        Statement::Call(call) => lines_of_call(call, language),
+        Statement::If { condition, targets, branches: [first, second] } => {
+            let [first, second] = [first, second].map(|branch| {
+                let inner = lines_of(&branch.statements, language);
+                let results = targets.iter().zip(&branch.results).filter_map(|(target, result)| {
+                    let end = if language == Language::Cpp { ";" } else { "" };
+                    Some(format!("{} = {result}{end}", target.as_deref()?))
+                });
+                inner.into_iter().chain(results).map(|line| format!("    {line}")).collect::<Vec<_>>()
+            });
+            let declared = targets.iter().flatten().filter_map(|target| match language {
+                Language::Python => None,
+                Language::Cpp => Some(format!("op::Array {target};")),
+                Language::Kotlin => Some(format!("val {target}: OnnxArray")),
+            });
+            let [before, between, after]: [&[String]; 3] = match language {
+                Language::Python => [&[format!("if op.is_true({condition}):")], &["else:".to_owned()], &[]],
+                Language::Cpp => [
+                    &[format!("if (op::is_true({condition}))"), "{".to_owned()],
+                    &["}", "else", "{"].map(str::to_owned),
+                    &["}".to_owned()],
+                ],
+                Language::Kotlin => [
+                    &[format!("if (Op.isTrue({condition})) {{")],
+                    &["} else {".to_owned()],
+                    &["}".to_owned()],
+                ],
+            };
+            declared
+                .chain(before.to_vec())
+                .chain(first)
+                .chain(between.to_vec())
+                .chain(second)
+                .chain(after.to_vec())
+                .collect()
+        }
+    });
+    lines.collect()
+}
+
+/// Returns the lines of a call.
+fn lines_of_call(call: &FunctionCall, language: Language) -> Vec<String> {
+    let FunctionCall { targets, is_list, function, arguments } = call;
     let is_constant = CONSTANTS.contains(function);
     let arguments = arguments.iter().enumerate().map(|(index, argument)| {
         let is_spread = is_constant && index == 1 && language == Language::Kotlin;
@@ -75,8 +116,9 @@ fn lines_of(statement: &Statement, at: usize, language: Language) -> Vec<String>
     if !is_list {
         return targets.iter().flatten().map(|target| declared(target, &call)).collect();
     }
-    // No name of a value ends like this.
-    let list = format!("results_{at}_");
+    // No name of a value ends with an underscore.
+    let named = targets.iter().flatten().next().cloned().unwrap_or_default();
+    let list = format!("{named}_");
     let first = match language {
         Language::Cpp => format!("const op::Arrays {list} = {call};"),
         Language::Python | Language::Kotlin => declared(&list, &call),

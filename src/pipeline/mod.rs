@@ -35,5 +35,5 @@ pub use remedy::Remedy;
 pub use remedy::chain::Link;
 pub(crate) use remedy::chain::links;
 pub(crate) use remedy::{largest_part, remedies};
-pub(crate) use rest::{Argument, Computed, Omitted, Rest, RestInput, Statement, rest};
+pub(crate) use rest::{Argument, Computed, FunctionCall, Omitted, Rest, RestInput, Statement, rest};
 pub(crate) use simplify::{SimplifiedModel, expose, simplify};

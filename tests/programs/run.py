@@ -198,6 +198,27 @@ def selecting_rows():
     return made
 
 
+def selecting_with_branches():
+    """The same, with a branch for no boxes, as torchvision has it. The picture has no batch."""
+    made = selecting(False)
+    nodes, at = made.graph.node, [node.op_type for node in selecting(False).graph.node].index("NonMaxSuppression")
+    some = [helper.make_node("NonMaxSuppression", ["nms_boxes", "nms_scores", "most", "overlap", "bound"], ["found"]), helper.make_node("Identity", ["found"], ["some"])]
+    none = [helper.make_node("Constant", [], ["none"], value=numpy_helper.from_array(np.zeros((0, 3), np.int64)))]
+    graphs = [helper.make_graph(body, name, [], [value(name, ["n", 3], TensorProto.INT64)]) for body, name in ((none, "none"), (some, "some"))]
+    later = list(nodes[at + 1 :])
+    del nodes[at:]
+    nodes.extend([
+        helper.make_node("NonZero", ["best"], ["rows"]),
+        helper.make_node("Size", ["rows"], ["size"]),
+        helper.make_node("Equal", ["size", "nought"], ["is_empty"]),
+        helper.make_node("If", ["is_empty"], ["selected"], then_branch=graphs[0], else_branch=graphs[1]),
+        *later,
+    ])
+    made.graph.initializer.append(numpy_helper.from_array(np.array(0), "nought"))
+    made.graph.input[0].CopyFrom(value("images", [3, SIDE, SIDE]))
+    return made
+
+
 def key_points():
     """Points at which a map of scores is above a bound: x and y in the picture of the network."""
     scores = np.zeros((1, SIDE, SIDE), np.float32)
@@ -520,6 +541,7 @@ CASES = {
     "selecting": (lambda: selecting(False), ["wide.png"], BOXES, "--outputs", "corners,best,label"),
     "selecting_by_class": (lambda: selecting(True), ["wide.png"], BOXES, "--outputs", "corners,scores"),
     "selecting_rows": (selecting_rows, ["wide.png"], BOXES, "--outputs", "corners,scores"),
+    "selecting_with_branches": (selecting_with_branches, ["wide.png"], BOXES, "--outputs", "corners,best,label"),
     "selecting_nothing": (selecting_nothing, ["wide.png"], "nothing has a score above 0\nresult.png\n", "--outputs", "corners,scores"),
     "key_points": (key_points, ["wide.png"], "100.0 80.0  0.750\n40.0 20.0  0.500\nresult.png\n", "--outputs", "heat"),
     "operators": (lambda: OPERATORS, ["wide.png"], RIGHT, "--outputs", "all"),

@@ -57,6 +57,8 @@ object Op {
 
     fun asTruth(x: A) = unary(x, true) { truth(it != 0.0) }
 
+    fun isTrue(x: A): Boolean = x.data[0] != 0.0
+
     private fun truth(isTrue: Boolean): Double = if (isTrue) 1.0 else 0.0
 
     /** The common shape of two arrays. */

@@ -77,6 +77,8 @@ inline Array as_float(const Array& x) { return unary(x, false, [](double x) { re
 inline Array as_integer(const Array& x) { return unary(x, true, [](double x) { return std::trunc(x); }); }
 inline Array as_truth(const Array& x) { return unary(x, true, [](double x) { return x != 0 ? 1. : 0.; }); }
 
+inline bool is_true(const Array& x) { return x.data.at(0) != 0; }
+
 // The common shape of two arrays.
 inline Shape common(const Shape& a, const Shape& b)
 {

@@ -30,6 +30,10 @@ def as_truth(x):
     return x != 0
 
 
+def is_true(x):
+    return bool(x.ravel()[0])
+
+
 def of_type(result, *operands):
     """Floats stay float32: numpy computes some of them in float64."""
     return result.astype(np.float32) if np.issubdtype(np.result_type(*operands), np.floating) else result

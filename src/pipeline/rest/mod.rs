@@ -14,8 +14,9 @@ use super::{Options, Port};
 use crate::common::index::IndexSet;
 use crate::common::int::Int;
 use crate::error::Result;
-use crate::graph::{Graph, Node, NodeId, Value, ValueId};
+use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::onnx::Sources;
+use crate::pass::infer::infer_and_fold;
 use crate::tensor::{Array, DType, Dim, Elements};
 
 /// The maximum number of elements of a constant in the text of a program. The net has larger ones as outputs.
@@ -70,9 +71,29 @@ pub(crate) struct RestInput {
     pub cast: Option<&'static str>,
 }
 
+/// A statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Statement {
+    Call(FunctionCall),
+    /// One of two branches: the variable of the condition, those of the results, and the branch that is taken
+    /// if the condition is true before the other one.
+    If {
+        condition: String,
+        targets: Vec<Option<String>>,
+        branches: [Branch; 2],
+    },
+}
+
+/// Statements, and the variables of their results.
+#[derive(Clone, Debug)]
+pub(crate) struct Branch {
+    pub statements: Vec<Statement>,
+    pub results: Vec<String>,
+}
+
 /// A call of a function.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Statement {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FunctionCall {
     /// The variables of the results, of which some may have no reader. Only functions named in
     /// [`operators::LISTS`] have several.
     pub targets: Vec<Option<String>>,
@@ -82,8 +103,7 @@ pub(crate) struct Statement {
 }
 
 /// An argument of a function.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "kind", content = "value", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Argument {
     Value(String),
     /// An input that may be omitted.
@@ -146,16 +166,7 @@ fn rest_of(graph: &Graph, names: &[String], outputs: &[Port]) -> Option<Rest> {
         omitted: Omitted::default(),
     };
     let inputs = writer.read(&seeds, outputs);
-    let nodes = writer.nodes_behind(&seeds);
-    for node in nodes {
-        if writer.write(node).is_none() {
-            writer.omitted.operators.insert(node.qualified_op_type());
-            // The nodes behind it are not to blame.
-            node.outputs.iter().flatten().for_each(|id| drop(writer.name(*id)));
-        }
-    }
-    let results: Vec<String> =
-        graph.outputs.iter().filter_map(|id| writer.variable(*id).map(str::to_owned)).collect();
+    let results = writer.write_all();
     if !writer.omitted.is_empty() || writer.statements.len() > MAX_STATEMENTS {
         return Some(Rest::Omitted(writer.omitted));
     }
@@ -190,13 +201,64 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Returns the nodes between the outputs of the part and the outputs of the model, in order.
-    fn nodes_behind(&mut self, seeds: &BTreeMap<ValueId, usize>) -> Vec<&'a Node> {
+    /// Writes all nodes between the values that have variables and the outputs of the graph. Returns the
+    /// variables of these.
+    fn write_all(&mut self) -> Vec<String> {
+        for node in self.nodes_behind() {
+            if self.write(node).is_none() {
+                self.omitted.operators.insert(node.qualified_op_type());
+                // The nodes behind it are not to blame.
+                node.outputs.iter().flatten().for_each(|id| drop(self.name(*id)));
+            }
+        }
+        let outputs = self.graph.outputs.iter();
+        outputs.filter_map(|id| self.variable(*id).map(str::to_owned)).collect()
+    }
+
+    /// Writes the branches of a node that computes one of them.
+    fn write_branches(&mut self, node: &Node) -> Option<()> {
+        let condition = self.variable(node.input(0)?)?.to_owned();
+        let [first, second] = ["then_branch", "else_branch"].map(|name| match node.attributes.get(name) {
+            Some(Attribute::Graph(body)) => self.branch(body),
+            _ => None,
+        });
+        let targets = self.targets(node);
+        self.statements.push(Statement::If { condition, targets, branches: [first?, second?] });
+        Some(())
+    }
+
+    fn branch(&mut self, body: &Graph) -> Option<Branch> {
+        let mut body = body.clone();
+        body.budget = self.graph.budget.clone();
+        self.graph.describe_captures(&mut body).ok()?;
+        infer_and_fold(&mut body).ok()?;
+        let mut variables = BTreeMap::new();
+        for capture in &body.captures {
+            if body.value(capture.inner).constant.is_none() {
+                variables.insert(capture.inner, self.variable(capture.outer)?.to_owned());
+            }
+        }
+        let mut writer = Writer {
+            graph: &body,
+            needed: IndexSet::default(),
+            variables,
+            used: std::mem::take(&mut self.used),
+            statements: Vec::new(),
+            omitted: std::mem::take(&mut self.omitted),
+        };
+        let results = writer.write_all();
+        self.used = writer.used;
+        self.omitted = writer.omitted;
+        (results.len() == body.outputs.len()).then_some(Branch { statements: writer.statements, results })
+    }
+
+    /// Returns the nodes between the values that have variables and the outputs of the graph, in order.
+    fn nodes_behind(&mut self) -> Vec<&'a Node> {
         let mut left: Vec<ValueId> = self.graph.outputs.clone();
         let mut found: BTreeSet<NodeId> = BTreeSet::new();
         while let Some(id) = left.pop() {
             let value = self.graph.value(id);
-            if seeds.contains_key(&id) || value.constant.is_some() || !self.needed.insert(id) {
+            if self.variables.contains_key(&id) || value.constant.is_some() || !self.needed.insert(id) {
                 continue;
             }
             match value.producer {
@@ -311,7 +373,8 @@ impl<'a> Writer<'a> {
 
     fn call(&mut self, targets: Vec<Option<String>>, function: &'static str, arguments: Vec<Argument>) {
         let is_list = operators::LISTS.contains(&function);
-        self.statements.push(Statement { targets, is_list, function, arguments });
+        let call = FunctionCall { targets, is_list, function, arguments };
+        self.statements.push(Statement::Call(call));
     }
 }
 

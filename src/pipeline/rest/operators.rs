@@ -95,6 +95,7 @@ impl Writer<'_> {
         }
         let (function, arguments) = match op_type {
             "Identity" => return self.alias(node),
+            "If" => return self.write_branches(node),
             "Cast" => return self.cast(node, call.element_type("to").ok()?),
             "Mod" => ("modulo", vec![self.input(node, 0)?, self.input(node, 1)?, flag(&call, "fmod")?]),
             "Clip" if call.since() >= 11 => {
@@ -180,14 +181,16 @@ impl Writer<'_> {
     }
 
     fn emit(&mut self, node: &Node, function: &'static str, arguments: Vec<Argument>) -> Option<()> {
-        let outputs: Vec<Option<ValueId>> = node.outputs.iter().copied().collect();
-        let targets = outputs.into_iter().map(|id| {
-            let id = id.filter(|id| self.needed.contains(*id))?;
-            Some(self.name(id))
-        });
-        let targets = targets.collect();
+        let targets = self.targets(node);
         self.call(targets, function, arguments);
         Some(())
+    }
+
+    /// Returns the variables of the outputs that have readers.
+    pub(super) fn targets(&mut self, node: &Node) -> Vec<Option<String>> {
+        let outputs = node.outputs.iter().map(|id| id.filter(|id| self.needed.contains(*id)));
+        let outputs: Vec<Option<ValueId>> = outputs.collect();
+        outputs.into_iter().map(|id| Some(self.name(id?))).collect()
     }
 
     /// The output is the input.
