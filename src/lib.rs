@@ -29,6 +29,7 @@
 extern crate self as onnx2ncnn;
 
 mod api;
+mod bundle;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod common;
@@ -51,6 +52,7 @@ mod verify;
 pub use api::{
     Chain, Conversion, Converter, HalfBlob, InnerBlob, Part, Refusal, Simplified, Step, Supported, supported,
 };
+pub use bundle::{BUNDLE_VERSION, Bundle, convert_folder};
 pub use example::Language;
 pub use graph::Unfused;
 pub use lower::{AssumedFact, Assumption};

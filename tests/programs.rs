@@ -4,8 +4,8 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
-#[path = "support/pillow.rs"]
-mod pillow;
+#[path = "support/packages.rs"]
+mod packages;
 #[path = "support/room.rs"]
 mod room;
 mod support;
@@ -21,7 +21,7 @@ fn programs_in_python_print_what_the_models_say() {
     let room = Room::new();
     let mut command = Command::new(&python);
     command.args(["tests/programs/run.py", env!("CARGO_BIN_EXE_onnx2ncnn")]).arg(room.path("programs"));
-    let output = command.env("PYTHONPATH", pillow::pillow(&python)).output().unwrap();
+    let output = command.env("PYTHONPATH", packages::packages(&python, packages::PICTURES)).output().unwrap();
     room::expect(&output, "tests/programs/run.py", 0, "programs print what they should");
 }
 
@@ -30,7 +30,7 @@ fn programs_compute_the_rest_of_a_model() {
     let python = support::python();
     let room = Room::new();
     let mut command = Command::new(&python);
-    command.env("PYTHONPATH", pillow::pillow(&python));
+    command.env("PYTHONPATH", packages::packages(&python, packages::PICTURES));
     command.args(["tests/programs/rest.py", env!("CARGO_BIN_EXE_onnx2ncnn")]).arg(room.path("rest"));
     let names = ["detector", "selection_by_a_mask", "selection_of_levels"];
     command.args(names.map(|name| fixture(&format!("remedy/{name}"))));

@@ -3,8 +3,8 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
-#[path = "support/pillow.rs"]
-mod pillow;
+#[path = "support/packages.rs"]
+mod packages;
 mod support;
 
 use std::fs;
@@ -62,7 +62,10 @@ fn the_commands_print_what_is_shown() {
                 other => panic!("unknown command {other}"),
             };
             let mut command = Command::new(program);
-            command.args(words).env("ONNX2NCNN_PYTHON", &python).env("PYTHONPATH", pillow::pillow(&python));
+            command
+                .args(words)
+                .env("ONNX2NCNN_PYTHON", &python)
+                .env("PYTHONPATH", packages::packages(&python, packages::PICTURES));
             let output = command.output().unwrap();
             said +=
                 &String::from_utf8([output.stdout, output.stderr].concat()).unwrap().replace(&path, "/tmp");

@@ -50,7 +50,7 @@ impl Conversion {
     }
 
     /// Moves staged files to their destinations.
-    pub(super) fn move_staged(&self, (files, written): (Staged, Written)) -> Result<Written> {
+    pub(crate) fn move_staged(&self, (files, written): (Staged, Written)) -> Result<Written> {
         self.sources.move_results(files)?;
         self.written.get_or_init(|| written.clone());
         Ok(written)
@@ -58,7 +58,7 @@ impl Conversion {
 
     /// Writes both files, and the further files of the options, next to their destinations. The report has
     /// the comparison that `check` returns for the files of the net.
-    pub(super) fn stage(
+    pub(crate) fn stage(
         &self,
         param: &Path,
         bin: &Path,
@@ -79,7 +79,7 @@ impl Conversion {
         if [report, html, example, metadata].into_iter().any(Option::is_some) {
             let inspection = self.inspection()?;
             if let Some(path) = example {
-                for (path, text) in self.program_of(&inspection, path, param, bin)? {
+                for (path, text) in self.program_of(&inspection, path, (param, bin), None)? {
                     files.push(output::stage_text(&path, &text)?);
                 }
             }

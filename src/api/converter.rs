@@ -181,6 +181,10 @@ impl Converter {
         }
     }
 
+    pub(crate) fn from_options(options: Options) -> Converter {
+        Converter { options }
+    }
+
     /// Returns a converter of a part of a model, with the options of this one that concern its inputs.
     pub(super) fn part(&self, link: &Link) -> Converter {
         let mut options = self.options.clone();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Conversion;
 use crate::error::{Error, Result};
-use crate::example::{self, Files, Language, Subject, picture_sides};
+use crate::example::{self, Files, Language, Subject, Text, picture_sides};
 use crate::pipeline::{Inspection, Metadata, Rest, rest};
 use crate::tensor::Dim;
 
@@ -25,15 +25,26 @@ impl Conversion {
     ///
     /// `Usage` if the ending does not name a [`Language`]; the model cannot be read again.
     pub fn program(&self, path: &Path, param: &Path, bin: &Path) -> Result<Vec<(PathBuf, String)>> {
-        self.program_of(&self.inspection()?, path, param, bin)
+        self.program_with(path, param, bin, None)
+    }
+
+    /// Like [`Conversion::program`]; with the facts of a tokenizer, the program continues a text.
+    pub(crate) fn program_with(
+        &self,
+        path: &Path,
+        param: &Path,
+        bin: &Path,
+        text: Option<&Text>,
+    ) -> Result<Vec<(PathBuf, String)>> {
+        self.program_of(&self.inspection()?, path, (param, bin), text)
     }
 
     pub(super) fn program_of(
         &self,
         inspection: &Inspection,
         path: &Path,
-        param: &Path,
-        bin: &Path,
+        (param, bin): (&Path, &Path),
+        text: Option<&Text>,
     ) -> Result<Vec<(PathBuf, String)>> {
         let language = Language::of(path).ok_or_else(|| {
             Error::usage("the ending of its name is that of no language: .py, .cpp or .kt").in_file(path)
@@ -61,6 +72,7 @@ impl Conversion {
             sizes: &sizes,
             conditions: &self.conditions,
             rest: rest.as_ref(),
+            text,
         };
         let text =
             example::program(&subject, &Files { program: &program, param: &param, bin: &bin }, language)?;

@@ -10,6 +10,7 @@ use onnx2ncnn::{Conversion, Converter, OptionValue, Proof, Refusal};
 
 use super::arguments::Arguments;
 use super::batch::{ANSWER, Answer, diagnostics};
+use super::bundle::convert_to_bundle;
 use super::destination::Destination;
 use super::location::input;
 use super::message::{MessageFormat, Report};
@@ -20,6 +21,9 @@ use super::terminal::{STRONG, labelled, shows_bars};
 
 /// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
+    if let Some(to) = arguments.net.out.as_deref().filter(|_| arguments.model.is_dir()) {
+        return convert_to_bundle(arguments, to);
+    }
     if !arguments.split_at.is_empty() {
         return convert_chain(arguments);
     }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod batch;
+mod bundle;
 mod check;
 mod command;
 mod condition;

@@ -8,7 +8,7 @@ use super::Language;
 use super::pixels::Pixels;
 use super::purpose::{Purpose, Role, Source};
 use super::rest::{RestText, omitted};
-use super::subject::{Files, Subject};
+use super::subject::{Files, Subject, Text};
 use super::tail::Tail;
 use crate::pipeline::{Port, Rest};
 use crate::tensor::{Dim, SizeCondition, display_shape};
@@ -65,6 +65,7 @@ pub(super) struct Facts<'a> {
     /// The characters of an output of text by their indices.
     alphabet: Vec<String>,
     alphabet_is_known: bool,
+    text: Option<&'a Text>,
 }
 
 /// An input that is not a state.
@@ -174,6 +175,7 @@ impl<'a> Facts<'a> {
             names: &subject.metadata.classes,
             alphabet,
             alphabet_is_known,
+            text: subject.text,
         }
     }
 }

@@ -2,9 +2,28 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::ncnn::Net;
 use crate::pipeline::{Metadata, Pixels, Port, Rest};
 use crate::tensor::{Dim, SizeCondition};
+
+/// Facts of a tokenizer and of the texts that a decoder continues.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Text {
+    /// The tokens that end a text.
+    pub ends: Vec<i64>,
+    /// Whether there is a template of chats.
+    pub has_chat: bool,
+    /// The text of the first token and of the last one, for the template.
+    pub begin: String,
+    pub end: String,
+    /// The recommended numbers of sampling; 0 for all tokens.
+    pub temperature: f64,
+    pub top_k: i64,
+    pub top_p: f64,
+    pub repetition: f64,
+}
 
 /// The net of a program.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +42,8 @@ pub(crate) struct Subject<'a> {
     pub conditions: &'a [SizeCondition],
     /// What the model computes behind the outputs of a part.
     pub rest: Option<&'a Rest>,
+    /// How texts become tokens, if the program has the files for that.
+    pub text: Option<&'a Text>,
 }
 
 impl<'a> Subject<'a> {

@@ -152,6 +152,9 @@ fn models_of(folder: &Path) -> String {
     let is_model = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "onnx");
     let mut models: Vec<PathBuf> = paths.filter(is_model).collect();
     models.sort();
+    if folder.join("config.json").is_file() {
+        return "-o DIR makes a bundle of the folder of a decoder and its tokenizer".to_owned();
+    }
     let names: Vec<String> = models.iter().take(NAMED).map(|path| path.display().to_string()).collect();
     let named = names.join(", ");
     match models.len() {

@@ -244,7 +244,7 @@ fn storage_name(bits: usize) -> &'static str {
 }
 
 impl PortPart {
-    fn of(port: &Port) -> PortPart {
+    pub(crate) fn of(port: &Port) -> PortPart {
         PortPart {
             name: port.name.clone(),
             dtype: port.dtype.clone(),

@@ -240,6 +240,15 @@ pub(crate) fn stage_text(path: &Path, text: &str) -> Result<(Target, Whole)> {
     Ok((target, whole))
 }
 
+/// Writes a copy of a file next to its destination.
+pub(crate) fn stage_copy(path: &Path, from: &Path) -> Result<(Target, Whole)> {
+    let failed = |error| Error::io("the file cannot be copied", error).in_file(from);
+    let mut file = File::open(from).map_err(failed)?;
+    let target = Target::new(path)?;
+    let whole = target.write(|out| io::copy(&mut file, out).map(drop).map_err(failed))?;
+    Ok((target, whole))
+}
+
 /// Closes a file. A network file system may report only then that the disk is full, and dropping a file
 /// reports nothing.
 fn close(file: File) -> io::Result<()> {

@@ -1,0 +1,104 @@
+//! Folders of exporters become bundles: a net, a program that runs it, and all files that it needs.
+
+#![cfg(feature = "cli")]
+#![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
+
+#[path = "support/packages.rs"]
+mod packages;
+#[path = "support/room.rs"]
+mod room;
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use room::Room;
+use serde_json::Value;
+
+/// Makes the folder of a decoder.
+fn exported(room: &Room, python: &Path) {
+    let mut make = Command::new(python);
+    make.env("PYTHONPATH", packages::packages(python, packages::PICTURES));
+    support::run(make.arg("tests/programs/bundle.py").arg(room.path("exported")));
+}
+
+#[test]
+fn a_decoder_continues_a_text() {
+    let (room, python) = (Room::new(), support::python());
+    exported(&room, &python);
+    let said = room.expect("exported -o bundle", 0, "to run it:");
+    let model = Path::new("exported").join("onnx").join("model.onnx");
+    assert!(said.contains(&format!("the decoder is {}; to run it", model.display())), "{said}");
+    let files = [
+        "README.md",
+        "bundle.json",
+        "chat_template.jinja",
+        "decoder.bin",
+        "decoder.param",
+        "decoder.report.json",
+        "run.py",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ];
+    let mut names: Vec<_> =
+        fs::read_dir(room.path("bundle")).unwrap().map(|file| file.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, files);
+    let program = |words: &[&str]| {
+        let mut run = Command::new(&python);
+        run.env("PYTHONPATH", packages::packages(&python, packages::TEXTS));
+        let output = run.arg(room.path("bundle/run.py")).args(words).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    // The text ends before a token that ends it.
+    let expected: Vec<String> = (8..20).map(|n| n.to_string()).collect();
+    assert_eq!(program(&["5", "7"]), expected.join(" ") + "\n");
+    assert_eq!(program(&["--chat", "3"]), expected.join(" ") + "\n");
+    // One is drawn of those that have nine tenths of the probability: a few, as their scores are equal.
+    let text = fs::read_to_string(room.path("bundle/run.py")).unwrap();
+    assert!(text.contains("TEMPERATURE, TOP_K, TOP_P = 0, 3, 0.9\n"), "{text}");
+    fs::write(room.path("bundle/run.py"), text.replace("TOP_P = 0, 3, 0.9", "TOP_P = 0.01, 3, 0.9")).unwrap();
+    assert_eq!(program(&["5", "7"]), expected.join(" ") + "\n");
+    room.expect(&format!("verify {} bundle/decoder.param", model.display()), 0, "verified");
+    let bundle: Value = serde_json::from_slice(&fs::read(room.path("bundle/bundle.json")).unwrap()).unwrap();
+    assert_eq!(bundle["tokens"]["end"], serde_json::json!([20, 40]));
+    assert_eq!(bundle["nets"][0]["inputs"][2]["blob"], "past_key_values.0.key");
+}
+
+#[test]
+fn folders_are_refused_as_a_whole() {
+    let (room, python) = (Room::new(), support::python());
+    exported(&room, &python);
+    room.expect("exported", 2, "-o DIR makes a bundle");
+    room.expect("exported -o bundle --dry-run", 2, "a folder becomes a folder of fixed files");
+    let put = |name: &str, bytes: &[u8]| room.put(&format!("exported/{name}"), bytes);
+    let read = |name: &str| fs::read(room.path(&format!("exported/{name}"))).unwrap();
+    let config = read("config.json");
+    put("config.json", b"{\"vocab_size\": 12}");
+    room.expect("exported -o bundle", 2, "a vocabulary of 12 tokens, and the model of 1000");
+    put("config.json", b"{");
+    room.expect("exported -o bundle", 2, "config.json: no JSON");
+    fs::remove_file(room.path("exported/config.json")).unwrap();
+    room.expect("exported -o bundle", 2, "config.json is missing");
+    put("config.json", &config);
+    put("onnx/encoder_model.onnx", b"");
+    room.expect("exported -o bundle", 2, "the model has an encoder");
+    fs::remove_file(room.path("exported/onnx/encoder_model.onnx")).unwrap();
+    let tokenizer = read("tokenizer.json");
+    fs::remove_file(room.path("exported/tokenizer.json")).unwrap();
+    room.expect("exported -o bundle", 2, "tokenizer.json is missing");
+    put("tokenizer.json", &tokenizer);
+    let model = read("onnx/model.onnx");
+    put("onnx/model.onnx", b"");
+    room.expect("exported -o bundle", 2, "model.onnx");
+    assert!(!room.path("bundle").exists());
+    put("onnx/model.onnx", &model);
+    fs::create_dir(room.path("bundle")).unwrap();
+    room.put("bundle/mine", b"");
+    room.expect("exported -o bundle", 2, "the folder has files: name a new one");
+    fs::remove_file(room.path("bundle/mine")).unwrap();
+    room.expect("exported -o bundle --quiet", 0, "");
+}
