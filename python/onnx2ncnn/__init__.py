@@ -23,6 +23,7 @@ from ._refused import Diagnostic, Refused
 
 if TYPE_CHECKING:
     from . import torch
+    from ._bundle import Bundle, convert_folder
     from ._chain import Chain, Step, convert_chain
     from ._many import Converted, convert_many
     from ._proof import Proof, WindowProof
@@ -35,6 +36,7 @@ __version__ = _native.VERSION
 
 __all__ = [
     "Assumption",
+    "Bundle",
     "Chain",
     "Converted",
     "Diagnostic",
@@ -53,6 +55,7 @@ __all__ = [
     "WindowProof",
     "convert",
     "convert_chain",
+    "convert_folder",
     "convert_many",
     "inspect",
     "passes",
@@ -67,6 +70,7 @@ __all__ = [
 
 # Modules that are imported when they are used, and their names: programs that only convert start sooner.
 _LATER = {
+    "_bundle": ("Bundle", "convert_folder"),
     "_chain": ("Chain", "Step", "convert_chain"),
     "_many": ("Converted", "convert_many"),
     "_proof": ("Proof", "WindowProof"),

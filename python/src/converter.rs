@@ -1,6 +1,7 @@
 //! The options of a conversion, and the operations on a model.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ndarray::{ArrayD, IxDyn};
@@ -120,6 +121,19 @@ impl Converter {
         let input = Input::from(model);
         let chain = run(py, || self.0.convert_chain(&input, &cuts))?;
         Ok(Chain::new(chain, input))
+    }
+
+    /// Converts the folder of a decoder to a bundle. Returns the model, the options that were added, and the
+    /// files.
+    fn convert_folder(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        to: PathBuf,
+    ) -> PyResult<(PathBuf, Vec<String>, Vec<PathBuf>)> {
+        let bundle = run(py, || onnx2ncnn::convert_folder(&self.0, &folder, &to))?;
+        let files = [bundle.param, bundle.bin].into_iter().chain(bundle.further).collect();
+        Ok((bundle.model, bundle.added, files))
     }
 
     /// Simplifies a model.

@@ -1,0 +1,54 @@
+"""Folders of exporters as bundles."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import _native, _options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._native import Options
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A written bundle. `convert_folder` makes bundles.
+
+    Attributes:
+        folder: The folder.
+        model: The model that was converted.
+        added: The options that were chosen, as words of the command.
+        files: The files.
+    """
+
+    folder: Path
+    model: Path
+    added: tuple[str, ...]
+    files: tuple[Path, ...]
+
+
+@_options.signature
+def convert_folder(folder: str | os.PathLike[str], to: str | os.PathLike[str], **options: Unpack[Options]) -> Bundle:
+    """Converts the folder of a decoder, as optimum and transformers write it, to a bundle: the net, a program that continues a text,
+    `bundle.json`, and the files of the tokenizer. All files are written, or none.
+
+    Args:
+        folder: The folder, with a model, `config.json` and `tokenizer.json`.
+        to: A new or empty folder.
+
+    The options are those of `convert`.
+
+    Raises:
+        Refused: The model is invalid, or cannot be expressed in ncnn.
+        ValueError: A file is missing or contradicts the model, or the new folder has files.
+        TypeError: An argument has the wrong type.
+        OSError: A file cannot be read or written.
+    """
+    converter = _native.Converter(_options.normalized(**options))
+    model, added, files = converter.convert_folder(os.fspath(folder), os.fspath(to))
+    return Bundle(Path(to), Path(model), tuple(added), tuple(Path(file) for file in files))
