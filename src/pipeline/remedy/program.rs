@@ -12,15 +12,15 @@ impl Search<'_> {
             return part;
         }
         match rest(self.sources, &options, outputs) {
-            Ok(Some(Rest::Computed(_))) => Remedy { has_program: true, ..part },
-            Ok(Some(Rest::Omitted(Omitted { operators, constants, values })))
+            Some(Rest::Computed(_)) => Remedy { has_program: true, ..part },
+            Some(Rest::Omitted(Omitted { operators, constants, values }))
                 if operators.is_empty() && values.is_empty() =>
             {
                 let mut larger = part.clone();
                 larger.outputs.extend(constants);
                 let Some(Ok(converted)) = self.attempt(&larger) else { return part };
                 match rest(self.sources, &larger.apply(&self.options), &converted.outputs) {
-                    Ok(Some(Rest::Computed(_))) => Remedy { has_program: true, ..larger },
+                    Some(Rest::Computed(_)) => Remedy { has_program: true, ..larger },
                     _ => part,
                 }
             }

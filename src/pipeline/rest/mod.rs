@@ -13,7 +13,6 @@ use super::inspect::infer_model;
 use super::{Options, Port};
 use crate::common::index::IndexSet;
 use crate::common::int::Int;
-use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::onnx::Sources;
 use crate::pass::infer::infer_and_fold;
@@ -135,18 +134,15 @@ impl Omitted {
     }
 }
 
-/// Returns what follows `outputs`, the outputs of a part; `None` if the part ends at outputs of the model.
-///
-/// # Errors
-///
-/// The model cannot be read again.
-pub(crate) fn rest(sources: &Sources, options: &Options, outputs: &[Port]) -> Result<Option<Rest>> {
+/// Returns what follows `outputs`, the outputs of a part; `None` if the part ends at outputs of the model, or
+/// other inputs than its own decide the rest.
+pub(crate) fn rest(sources: &Sources, options: &Options, outputs: &[Port]) -> Option<Rest> {
     if options.outputs.is_empty() {
-        return Ok(None);
+        return None;
     }
-    let whole = Options { outputs: Vec::new(), inputs: Vec::new(), ..options.clone() };
-    let (_, graph) = infer_model(sources, &whole)?;
-    Ok(rest_of(&graph, &options.outputs, outputs))
+    let whole = Options { outputs: Vec::new(), ..options.clone() };
+    let (_, graph) = infer_model(sources, &whole).ok()?;
+    rest_of(&graph, &options.outputs, outputs)
 }
 
 fn rest_of(graph: &Graph, names: &[String], outputs: &[Port]) -> Option<Rest> {
