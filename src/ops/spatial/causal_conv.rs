@@ -81,6 +81,9 @@ fn read_causal_conv(call: &Call) -> Result<CausalConv> {
         invalid!("a kernel of size {taps} with a dilation of {dilation}");
     }
     let conv = CausalConv { channels, taps, dilation, channels_last, swish };
+    if conv.past() == i64::MAX {
+        return Err(Error::limit(format!("a kernel of size {taps} with a dilation of {dilation} is too long")));
+    }
     if channels_last {
         if !Dim::product(shape.iter().skip(2)).is(channels) {
             invalid!("an input of other channels than the weight");
