@@ -219,6 +219,24 @@ def selecting_with_branches():
     return made
 
 
+def selecting_masks():
+    """Boxes with the coefficients of masks, of which the model selects those above a bound."""
+    rows = np.concatenate([corners(), [[0.9, 0], [0.2, 0], [0.7, 1], [0.1, 0]], np.full((4, 4), 5)], axis=1).astype(np.float32)
+    made = of_picture({"all": rows, "masks": np.ones((1, 4, 16, 16), np.float32)}, NAMES)
+    constants = {"fifth": np.array(4), "bound": np.float32(0.5), "zeroth": np.array([0])}
+    made.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    made.graph.node.extend([
+        helper.make_node("Gather", ["all", "fifth"], ["certainty"], axis=1),
+        helper.make_node("Greater", ["certainty", "bound"], ["is_above"]),
+        helper.make_node("NonZero", ["is_above"], ["found"]),
+        helper.make_node("Squeeze", ["found", "zeroth"], ["indices"]),
+        helper.make_node("Gather", ["all", "indices"], ["chosen"], axis=0),
+        helper.make_node("Unsqueeze", ["chosen", "zeroth"], ["boxes"]),
+    ])
+    made.graph.output[0].CopyFrom(value("boxes", [1, "n", 10]))
+    return made
+
+
 def key_points():
     """Points at which a map of scores is above a bound: x and y in the picture of the network."""
     scores = np.zeros((1, SIDE, SIDE), np.float32)
@@ -525,8 +543,9 @@ FIRST, SECOND = zip(softmax(1, 0), softmax(1, 2))
 TURNED = "".join(
     f"{name}  {score:.3f}  {' '.join(f'{2 * x:.1f}' for x in corners_of(*CENTRES[at], 0.5).ravel())}\n" for name, score, at in (("cat", 0.9, 0), ("dog", 0.7, 2))
 )
-OPERATORS, OPERATOR_NAMES = operators.model()
-RIGHT = "none  1.000\n" + "".join(f"{name}  0.000\n" for name in OPERATOR_NAMES[:4])
+# Models of operators, and what programs print if all are right.
+OPERATORS = [operators.model(part) for part in range(2)]
+RIGHT = ["none  1.000\n" + "".join(f"{name}  0.000\n" for name in names[:4]) for _, names in OPERATORS]
 # Cases: the model, the words for the program, what it prints, and options.
 CASES = {
     "columns": (columns, ["wide.png"], BOXES),
@@ -542,9 +561,11 @@ CASES = {
     "selecting_by_class": (lambda: selecting(True), ["wide.png"], BOXES, "--outputs", "corners,scores"),
     "selecting_rows": (selecting_rows, ["wide.png"], BOXES, "--outputs", "corners,scores"),
     "selecting_with_branches": (selecting_with_branches, ["wide.png"], BOXES, "--outputs", "corners,best,label"),
+    "selecting_masks": (selecting_masks, ["wide.png"], BOXES, "--outputs", "all,masks"),
     "selecting_nothing": (selecting_nothing, ["wide.png"], "nothing has a score above 0\nresult.png\n", "--outputs", "corners,scores"),
     "key_points": (key_points, ["wide.png"], "100.0 80.0  0.750\n40.0 20.0  0.500\nresult.png\n", "--outputs", "heat"),
-    "operators": (lambda: OPERATORS, ["wide.png"], RIGHT, "--outputs", "all"),
+    "operators": (lambda: OPERATORS[0][0], ["wide.png"], RIGHT[0], "--outputs", "all"),
+    "further_operators": (lambda: OPERATORS[1][0], ["wide.png"], RIGHT[1], "--outputs", "all"),
     "heat": (heat, ["wide.png"], "result.png\n"),
     "segments": (segments, ["wide.png"], "cat  0.250\ndog  0.750\nresult.png\n"),
     "labels": (labels, ["wide.png"], "cat  0.250\ndog  0.750\nresult.png\n"),
@@ -581,6 +602,7 @@ DRAWN = {
     "columns": {(30, 45): COLOURS[0], (51, 45): COLOURS[1], (80, 80): (10, 20, 30)},
     # Both masks lie there.
     "masks": {(40, 48): (98, 125, 55), (80, 80): (10, 20, 30)},
+    "selecting_masks": {(40, 48): (98, 125, 55), (80, 80): (10, 20, 30)},
     "points": {(110, 60): COLOURS[1], (120, 60): (10, 20, 30)},
     "selecting": {(30, 45): COLOURS[0], (51, 45): COLOURS[1]},
     "key_points": {(100, 80): COLOURS[1], (40, 20): COLOURS[1], (80, 80): (10, 20, 30)},

@@ -159,6 +159,10 @@ object Op {
 
     fun log(x: A) = unary(x, false) { ln(it) }
 
+    fun sin(x: A) = unary(x, false) { kotlin.math.sin(it) }
+
+    fun cos(x: A) = unary(x, false) { kotlin.math.cos(it) }
+
     fun reciprocal(x: A) = unary(x, false) { 1 / it }
 
     fun sigmoid(x: A) = unary(x, false) { 1 / (1 + exp(-it)) }
@@ -251,6 +255,17 @@ object Op {
         val span = if (step > 0) start.coerceIn(0, size) until end.coerceIn(0, size) step step
         else start.coerceIn(-1, size - 1) downTo end.coerceIn(-1, size) + 1 step -step
         taken(result, span.toList(), axis)
+    }
+
+    /** The elements from a diagonal on, or up to it; 0 elsewhere. */
+    fun trilu(x: A, diagonal: A?, isUpper: Boolean): A {
+        val columns = x.shape.last()
+        val rows = x.shape[x.rank - 2]
+        val shift = diagonal?.integers()?.get(0) ?: 0
+        return A(x.shape, x.isInteger) {
+            val at = it % columns - it / columns % rows
+            if (if (isUpper) at >= shift else at <= shift) x.data[it] else 0.0
+        }
     }
 
     fun gather(x: A, indices: A, number: Int): A {

@@ -27,19 +27,21 @@ struct Array
     Array(const Shape& shape, bool is_integer) : shape(shape), is_integer(is_integer) { data.resize(count(shape)); }
     Array(const Shape& shape, const std::vector<double>& data, bool is_integer) : shape(shape), data(data), is_integer(is_integer) {}
 
-    static size_t count(const Shape& shape)
+    static size_t count(const Shape& shape) { return count(shape, 0, shape.size()); }
+    // The number of elements of all indices of some axes.
+    static size_t count(const Shape& shape, size_t first, size_t end)
     {
         size_t all = 1;
-        for (Int size : shape)
-            all *= (size_t)size;
+        for (size_t axis = first; axis < end; axis++)
+            all *= (size_t)shape[axis];
         return all;
     }
     Int rank() const { return (Int)shape.size(); }
     Int axis(Int number) const { return number < 0 ? number + rank() : number; }
     Int at(size_t index) const { return (Int)data.at(index); }
     // The number of elements before and after an axis: of all indices of the axes there.
-    size_t before(Int number) const { return count(Shape(shape.begin(), shape.begin() + number)); }
-    size_t after(Int number) const { return count(Shape(shape.begin() + number + 1, shape.end())); }
+    size_t before(Int number) const { return count(shape, 0, (size_t)number); }
+    size_t after(Int number) const { return count(shape, (size_t)number + 1, shape.size()); }
     // Floats are rounded to 32 bits, as in the model.
     void set(size_t index, double element) { data[index] = is_integer ? element : (double)(float)element; }
 };
@@ -185,6 +187,8 @@ inline Array round_to_even(const Array& x) { return unary(x, x.is_integer, [](do
 inline Array sqrt(const Array& x) { return unary(x, false, [](double x) { return std::sqrt(x); }); }
 inline Array exp(const Array& x) { return unary(x, false, [](double x) { return std::exp(x); }); }
 inline Array log(const Array& x) { return unary(x, false, [](double x) { return std::log(x); }); }
+inline Array sin(const Array& x) { return unary(x, false, [](double x) { return std::sin(x); }); }
+inline Array cos(const Array& x) { return unary(x, false, [](double x) { return std::cos(x); }); }
 inline Array reciprocal(const Array& x) { return unary(x, false, [](double x) { return 1 / x; }); }
 inline Array sigmoid(const Array& x) { return unary(x, false, [](double x) { return 1 / (1 + std::exp(-x)); }); }
 inline Array tanh(const Array& x) { return unary(x, false, [](double x) { return std::tanh(x); }); }
@@ -232,7 +236,7 @@ inline Array flatten(const Array& x, Int axis)
 {
     Array result = x;
     const Int at = axis < 0 ? axis + x.rank() : axis;
-    const Int rows = (Int)Array::count(Shape(x.shape.begin(), x.shape.begin() + at));
+    const Int rows = (Int)x.before(at);
     result.shape = {rows, rows ? (Int)x.data.size() / rows : 0};
     return result;
 }
@@ -384,6 +388,20 @@ inline Array slice_of(const Array& x, const Array& starts, const Array& ends, co
     return result;
 }
 
+// The elements from a diagonal on, or up to it; 0 elsewhere.
+inline Array trilu(const Array& x, const Array* diagonal, bool is_upper)
+{
+    Array result = x;
+    const Int rows = x.shape.at(x.shape.size() - 2), columns = x.shape.back(), shift = diagonal ? diagonal->at(0) : 0;
+    for (size_t i = 0; i < result.data.size(); i++)
+    {
+        const Int row = (Int)i / columns % rows, column = (Int)i % columns;
+        if (is_upper ? column - row < shift : column - row > shift)
+            result.data[i] = 0;
+    }
+    return result;
+}
+
 inline Array gather(const Array& x, const Array& indices, Int number)
 {
     const Int axis = x.axis(number);
@@ -439,9 +457,9 @@ inline Array scatter_elements(const Array& x, const Array& indices, const Array&
 inline std::vector<size_t> tuples(const Array& x, const Array& indices, Int batch_axes, size_t& after)
 {
     const Int length = indices.shape.back();
-    after = Array::count(Shape(x.shape.begin() + batch_axes + length, x.shape.end()));
+    after = Array::count(x.shape, (size_t)(batch_axes + length), x.shape.size());
     const size_t count = indices.data.size() / (size_t)std::max(length, (Int)1);
-    const size_t batch = Array::count(Shape(x.shape.begin(), x.shape.begin() + batch_axes));
+    const size_t batch = x.before(batch_axes);
     std::vector<size_t> all(count);
     for (size_t i = 0; i < count; i++)
     {

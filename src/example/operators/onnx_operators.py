@@ -152,6 +152,14 @@ def log(x):
         return np.log(x)
 
 
+def sin(x):
+    return np.sin(x)
+
+
+def cos(x):
+    return np.cos(x)
+
+
 def reciprocal(x):
     return np.float32(1) / x
 
@@ -242,6 +250,12 @@ def slice_of(x, starts, ends, axes, steps):
             if start < 0:
                 spans[axis] = slice(0, 0)
     return x[tuple(spans)]
+
+
+def trilu(x, diagonal, is_upper):
+    """The elements from a diagonal on, or up to it; 0 elsewhere."""
+    diagonal = 0 if diagonal is None else int(np.ravel(diagonal)[0])
+    return np.triu(x, diagonal) if is_upper else np.tril(x, diagonal)
 
 
 def gather(x, indices, axis):

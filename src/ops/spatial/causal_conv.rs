@@ -82,7 +82,9 @@ fn read_causal_conv(call: &Call) -> Result<CausalConv> {
     }
     let conv = CausalConv { channels, taps, dilation, channels_last, swish };
     if conv.past() == i64::MAX {
-        return Err(Error::limit(format!("a kernel of size {taps} with a dilation of {dilation} is too long")));
+        return Err(Error::limit(format!(
+            "a kernel of size {taps} with a dilation of {dilation} is too long"
+        )));
     }
     if channels_last {
         if !Dim::product(shape.iter().skip(2)).is(channels) {

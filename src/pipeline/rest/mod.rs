@@ -24,8 +24,8 @@ const MAX_ELEMENTS: usize = 64;
 /// The maximum number of elements of a constant that is read to find out whether all of them are equal.
 const MAX_LOADED: usize = 1 << 20;
 
-/// The maximum number of statements of a program.
-const MAX_STATEMENTS: usize = 4000;
+/// The maximum number of statements of a program: more are too long for a method of Java.
+const MAX_STATEMENTS: usize = 1500;
 
 /// Words that are no names of variables in one of the languages, or that programs use.
 const RESERVED: &str = "Op abs all and any array as assert async auto await bool break by case catch char class \

@@ -42,6 +42,8 @@ const PLAIN: &[(&str, &str)] = &[
     ("Sqrt", "sqrt"),
     ("Exp", "exp"),
     ("Log", "log"),
+    ("Sin", "sin"),
+    ("Cos", "cos"),
     ("Reciprocal", "reciprocal"),
     ("Sigmoid", "sigmoid"),
     ("Tanh", "tanh"),
@@ -128,6 +130,7 @@ impl Writer<'_> {
                 let sizes = self.split_sizes(node, &call)?;
                 ("split", vec![x, sizes, axis])
             }
+            "Trilu" => ("trilu", vec![self.input(node, 0)?, self.optional(node, 1)?, flag(&call, "upper")?]),
             "Slice" => return self.slice(node, &call),
             "GatherND" => {
                 let batch = call.int_or("batch_dims", 0).ok()?;
