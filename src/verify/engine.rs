@@ -15,15 +15,18 @@ use serde::Serialize;
 use super::evaluate::{Evaluation, evaluation, further_evaluation, program_evaluation};
 use super::{Passed, Values, all_floats};
 use crate::error::{Error, Result, unsupported};
-use crate::graph::{Attribute, Graph, Ids, Node, NodeId, Value};
+use crate::graph::{Attribute, Fact, Graph, Ids, Node, NodeId, Value};
 use crate::onnx::{self, Model};
-use crate::op::{self, Call, Inputs, Op};
+use crate::op::{self, Call, Inputs, Op, element_count};
 use crate::ops;
 use crate::pass::definition::add_definition;
 use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
 /// The most elements of an input whose elements the shape rule may read.
 const FEW: usize = 4096;
+
+/// The most elements of a result: the engine makes them all at once, and the check a copy in float64.
+const MAX_ELEMENTS: u64 = 1 << 28;
 
 /// What evaluates a node, the most independent of the conversion first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -203,10 +206,19 @@ impl<'a> Engine<'a> {
     }
 
     /// Returns the types of the outputs, if the shape rule knows them.
+    ///
+    /// # Errors
+    ///
+    /// An output has too many elements.
     fn output_types(&self, node: &Node, inputs: &[Option<Arc<Array>>]) -> Result<Vec<DType>> {
         let Ok(op) = op::find_handled(node) else { return Ok(Vec::new()) };
         let (graph, single) = self.single_node(node, inputs, described)?;
         let facts = (op.infer)(&Call::new(&graph, &single, op)).unwrap_or_default();
+        let count = |fact: &Fact| element_count(fact.shape.as_deref()?);
+        let is_large = |fact: &Fact| count(fact).is_some_and(|count| count > MAX_ELEMENTS);
+        if facts.iter().any(is_large) {
+            unsupported!("it computes too many elements");
+        }
         Ok(facts.into_iter().map(|fact| fact.dtype).collect())
     }
 
