@@ -16,6 +16,9 @@ use std::process::Command;
 use room::Room;
 use serde_json::Value;
 
+/// What programs that read texts import.
+const TEXTS: (&str, &[&str]) = ("texts", &["tokenizers==0.22.2", "jinja2==3.1.6", "markupsafe==3.0.4"]);
+
 /// Makes the folder of a decoder.
 fn exported(room: &Room, python: &Path) {
     let mut make = Command::new(python);
@@ -47,7 +50,7 @@ fn a_decoder_continues_a_text() {
     assert_eq!(names, files);
     let program = |words: &[&str]| {
         let mut run = Command::new(&python);
-        run.env("PYTHONPATH", packages::packages(&python, packages::TEXTS));
+        run.env("PYTHONPATH", packages::packages(&python, TEXTS));
         let output = run.arg(room.path("bundle/run.py")).args(words).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));

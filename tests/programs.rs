@@ -136,7 +136,7 @@ fn a_program_has_the_nodes_behind_the_net() {
     let program = fs::read_to_string(room.path("a.py")).unwrap();
     assert!(program.contains("op.greater(scores, "), "{program}");
     room.expect(&format!("{model} a.param --outputs boxes --example onnx_operators.py"), 2, "next to it");
-    // Of a net that ends earlier, the program does not have the convolutions behind it.
+    // If a net ends earlier, the program leaves out the convolutions that follow.
     let detector = fixture("remedy/two_stage_detector");
     room.expect(&format!("{detector} a.param --auto-cut --example a.py"), 0, "a.py");
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::api::{Conversion, Converter};
 use crate::error::{Error, Result};
-use crate::onnx::Input;
+use crate::onnx::{Input, models_in};
 use crate::tensor::Dim;
 
 /// The names of models of decoders, the preferred ones first, in the folder or in its folder `onnx`.
@@ -64,7 +64,9 @@ impl Folder {
     /// `Usage` if `config.json`, the tokenizer or a model is missing; `Io` or `Usage` if a file cannot be
     /// read.
     pub fn read(path: &Path) -> Result<Folder> {
-        let models = models(path);
+        let mut models = models_in(path);
+        models.extend(models_in(&path.join("onnx")));
+        models.sort();
         let Some(config) = json(path, "config.json")? else {
             let what = "config.json is missing: it says what the model is, and its exporter writes it";
             return Err(listed(Error::usage(what).in_file(path), &models));
@@ -150,18 +152,6 @@ impl Folder {
     }
 }
 
-/// Returns the models of a folder, and of its folder `onnx`.
-fn models(folder: &Path) -> Vec<PathBuf> {
-    let inner = folder.join("onnx");
-    let files = [folder, &inner].into_iter().filter_map(|folder| folder.read_dir().ok()).flatten();
-    let mut models: Vec<PathBuf> = files
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|ending| ending == "onnx"))
-        .collect();
-    models.sort();
-    models
-}
-
 /// Adds the models that can be converted one by one.
 fn listed(error: Error, models: &[PathBuf]) -> Error {
     let names: Vec<String> = models.iter().map(|path| path.display().to_string()).collect();
@@ -182,7 +172,7 @@ fn json(folder: &Path, name: &str) -> Result<Option<Value>> {
     serde_json::from_slice(&text).map(Some).map_err(invalid)
 }
 
-/// Returns one integer, or those of a list.
+/// Returns one integer, or all integers of a list.
 fn integers(value: &Value) -> Vec<i64> {
     match value {
         Value::Array(items) => items.iter().filter_map(Value::as_i64).collect(),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::api::{Conversion, Converter, Refusal};
+use crate::common::GENERATOR;
 use crate::common::output::{self, Staged};
 use crate::error::{Error, Result};
 use crate::example::Text;
@@ -73,7 +74,7 @@ struct NetPart<'a> {
     param: &'static str,
     bin: &'static str,
     report: &'static str,
-    /// The options of the conversion in addition to those of the command.
+    /// The options that were added to the command's.
     options: &'a [String],
     inputs: Vec<PortPart>,
     outputs: Vec<PortPart>,
@@ -177,7 +178,7 @@ fn stage(found: &Folder, conversion: &Conversion, added: &[String], to: &Path) -
     let ports = |ports: &[crate::pipeline::Port]| ports.iter().map(PortPart::of).collect();
     let description = Description {
         bundle_version: BUNDLE_VERSION,
-        generator: concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")),
+        generator: GENERATOR,
         task: "text-generation",
         model_type: found.model_type.as_deref(),
         nets: [NetPart {

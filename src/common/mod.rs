@@ -8,3 +8,6 @@ pub(crate) mod int;
 pub(crate) mod limits;
 pub(crate) mod near;
 pub(crate) mod output;
+
+/// The name and the version of the program, in what it writes.
+pub(crate) const GENERATOR: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));

@@ -6,7 +6,7 @@ use super::purpose::Picture;
 use super::subject::Subject;
 use super::tail::{computing_layer, rank};
 use crate::common::int::Int;
-use crate::pipeline::{Port, Rest};
+use crate::pipeline::Port;
 use crate::tensor::Dim;
 
 /// Strides of the feature maps of detectors.
@@ -147,7 +147,7 @@ fn number(number: f32) -> String {
 /// Returns the boxes that the model selects, by the types and shapes of its outputs: an output of boxes, one
 /// of scores and one of classes; or rows with all of them. A program computes the selection.
 fn selected_by_model(subject: &Subject) -> Option<Boxes> {
-    let Some(Rest::Computed(_)) = subject.rest else { return None };
+    subject.computed()?;
     let outputs = || subject.outputs.iter().enumerate();
     let is_float = |port: &Port| port.dtype.contains("float");
     let is_labels = |port: &Port| port.dtype.contains("int") && rank(port) == 1;

@@ -10,11 +10,9 @@ use super::purpose::{Purpose, Role, Source};
 use super::rest::{RestText, omitted};
 use super::subject::{Files, Subject, Text};
 use super::tail::Tail;
-use crate::pipeline::{Port, Rest};
+use crate::common::GENERATOR;
+use crate::pipeline::Port;
 use crate::tensor::{Dim, SizeCondition, display_shape};
-
-/// The program that writes programs.
-const GENERATOR: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
 
 /// What a template may name.
 #[derive(Debug, Serialize)]
@@ -46,9 +44,9 @@ pub(super) struct Facts<'a> {
     /// What the model computes behind them, and what a comment says if the program does not.
     rest: Option<RestText<'a>>,
     omitted: Option<String>,
-    /// The results that the program reads: outputs of the model, or of the net without such a rest.
+    /// The outputs that the program reads: the model's if the program computes them, else the net's.
     results: Vec<&'a str>,
-    /// Those that the runtime writes as integers.
+    /// The ones that the runtime writes as integers.
     integer_results: Vec<&'a str>,
     /// The outputs that are caches of the runtime.
     kept: Vec<&'a str>,
@@ -121,10 +119,7 @@ impl<'a> Facts<'a> {
             Tail::Shapes => !purpose.states().any(|(_, output)| at == output),
         };
         let (alphabet, alphabet_is_known) = alphabet(&seen, &tail);
-        let rest = match subject.rest {
-            Some(Rest::Computed(rest)) => Some(rest),
-            _ => None,
-        };
+        let rest = subject.computed();
         let is_read = |at: usize| match rest {
             Some(rest) => rest.inputs.iter().any(|input| input.output == at),
             None => is_read(at),
@@ -157,12 +152,12 @@ impl<'a> Facts<'a> {
             rest: rest.map(|rest| RestText::of(rest, language)),
             omitted: omitted(subject.rest),
             results: seen.outputs.iter().map(|port| port.blob.as_str()).collect(),
-            integer_results: match rest {
-                Some(_) => Vec::new(),
-                None => {
-                    outputs().filter(|(_, port)| port.int32).map(|(_, port)| port.blob.as_str()).collect()
-                }
-            },
+            integer_results: seen
+                .outputs
+                .iter()
+                .filter(|port| port.int32)
+                .map(|port| port.blob.as_str())
+                .collect(),
             kept: outputs()
                 .filter(|(_, port)| port.cache.is_some())
                 .map(|(_, port)| port.blob.as_str())

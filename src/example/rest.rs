@@ -1,5 +1,7 @@
 //! The statements of the rest of a model in the language of a program.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::{Language, kotlin};
@@ -34,7 +36,7 @@ impl<'a> RestText<'a> {
 /// Returns what a comment says of a rest that the program does not compute.
 pub(super) fn omitted(rest: Option<&Rest>) -> Option<String> {
     let Some(Rest::Omitted(Omitted { operators, constants, values })) = rest else { return None };
-    let listed = |names: &std::collections::BTreeSet<String>| {
+    let listed = |names: &BTreeSet<String>| {
         let few: Vec<&str> = names.iter().take(MAX_NAMES).map(String::as_str).collect();
         if names.len() > few.len() { format!("{}, ...", few.join(", ")) } else { few.join(", ") }
     };
@@ -51,6 +53,7 @@ pub(super) fn omitted(rest: Option<&Rest>) -> Option<String> {
     ))
 }
 
+/// Returns the lines of statements.
 fn lines_of(statements: &[Statement], language: Language) -> Vec<String> {
     let lines = statements.iter().flat_map(|statement| match statement {
         Statement::Call(call) => lines_of_call(call, language),
@@ -95,7 +98,7 @@ fn lines_of(statements: &[Statement], language: Language) -> Vec<String> {
 
 /// Returns the lines of a call.
 fn lines_of_call(call: &FunctionCall, language: Language) -> Vec<String> {
-    let FunctionCall { targets, is_list, function, arguments } = call;
+    let FunctionCall { targets, function, arguments } = call;
     let is_constant = CONSTANTS.contains(function);
     let arguments = arguments.iter().enumerate().map(|(index, argument)| {
         let is_spread = is_constant && index == 1 && language == Language::Kotlin;
@@ -107,21 +110,21 @@ fn lines_of_call(call: &FunctionCall, language: Language) -> Vec<String> {
         Language::Cpp => ("op::", (*function).to_owned()),
         Language::Kotlin => ("Op.", kotlin::camel(function)),
     };
-    let call = format!("{scope}{name}({})", arguments.join(", "));
+    let text_of_call = format!("{scope}{name}({})", arguments.join(", "));
     let declared = |name: &str, value: &str| match language {
         Language::Python => format!("{name} = {value}"),
         Language::Cpp => format!("const op::Array {name} = {value};"),
         Language::Kotlin => format!("val {name} = {value}"),
     };
-    if !is_list {
-        return targets.iter().flatten().map(|target| declared(target, &call)).collect();
+    if !call.is_of_list() {
+        return targets.iter().flatten().map(|target| declared(target, &text_of_call)).collect();
     }
     // No name of a value ends with an underscore.
     let named = targets.iter().flatten().next().cloned().unwrap_or_default();
     let list = format!("{named}_");
     let first = match language {
-        Language::Cpp => format!("const op::Arrays {list} = {call};"),
-        Language::Python | Language::Kotlin => declared(&list, &call),
+        Language::Cpp => format!("const op::Arrays {list} = {text_of_call};"),
+        Language::Python | Language::Kotlin => declared(&list, &text_of_call),
     };
     let parts = targets
         .iter()

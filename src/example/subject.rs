@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::ncnn::Net;
-use crate::pipeline::{Metadata, Pixels, Port, Rest};
+use crate::pipeline::{Computed, Metadata, Pixels, Port, Rest};
 use crate::tensor::{Dim, SizeCondition};
 
 /// Facts of a tokenizer and of the texts that a decoder continues.
@@ -52,11 +52,20 @@ impl<'a> Subject<'a> {
         shape.iter().map(|size| size.substitute(self.sizes).known()).collect()
     }
 
-    /// Returns the same with the outputs that the program reads: those of the model, if it computes them.
-    pub(super) fn of_results(self) -> Self {
+    /// Returns the rest of the model, if the program computes it.
+    pub(super) fn computed(&self) -> Option<&'a Computed> {
         match self.rest {
-            Some(Rest::Computed(rest)) => Subject { outputs: &rest.outputs, ..self },
-            _ => self,
+            Some(Rest::Computed(rest)) => Some(rest),
+            _ => None,
+        }
+    }
+
+    /// Returns the same net with the outputs that the program reads: the model's, if the program computes
+    /// them.
+    pub(super) fn of_results(self) -> Self {
+        match self.computed() {
+            Some(rest) => Subject { outputs: &rest.outputs, ..self },
+            None => self,
         }
     }
 

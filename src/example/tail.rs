@@ -7,7 +7,7 @@ use super::purpose::{Picture, Source};
 use super::subject::Subject;
 use crate::common::int::Int;
 use crate::ncnn::{Net, NetLayer};
-use crate::pipeline::{Port, Rest};
+use crate::pipeline::Port;
 use crate::tensor::Dim;
 
 /// The minimum height of a picture that is not a line of text.
@@ -137,8 +137,7 @@ fn points(subject: &Subject) -> Option<Tail> {
     let is_float = |port: &Port| port.dtype.contains("float");
     let scores =
         outputs().find(|(_, port)| is_float(port) && rank(port) == 1 && rows(port).as_ref() == Some(&count));
-    matches!(subject.rest, Some(Rest::Computed(_)))
-        .then(|| Tail::Points { points, scores: scores.map(|(at, _)| at) })
+    subject.computed().is_some().then(|| Tail::Points { points, scores: scores.map(|(at, _)| at) })
 }
 
 /// Returns the output that says something about each pixel.

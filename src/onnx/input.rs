@@ -145,13 +145,19 @@ impl From<&str> for Input {
     }
 }
 
-/// Returns the names of the models of a folder, as a help.
-fn models_of(folder: &Path) -> String {
-    const NAMED: usize = 4;
+/// Returns the models of a folder, without its folders, in the order of their names.
+pub(crate) fn models_in(folder: &Path) -> Vec<PathBuf> {
     let paths = folder.read_dir().into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
     let is_model = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "onnx");
     let mut models: Vec<PathBuf> = paths.filter(is_model).collect();
     models.sort();
+    models
+}
+
+/// Returns the names of the models of a folder, as a help.
+fn models_of(folder: &Path) -> String {
+    const NAMED: usize = 4;
+    let models = models_in(folder);
     if folder.join("config.json").is_file() {
         return "-o DIR makes a bundle of the folder of a decoder and its tokenizer".to_owned();
     }

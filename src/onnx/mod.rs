@@ -43,6 +43,7 @@ use opset::{domain_of, model_opsets};
 use other_file::not_a_model;
 use parts::{Encoded, Parts};
 
+pub(crate) use input::models_in;
 pub use input::{Input, ModelBytes};
 pub use store::ExternalData;
 pub(crate) use store::data_target;

@@ -18,6 +18,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::common::GENERATOR;
 use crate::common::output::{self, Staged};
 use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::pipeline::{Inspection, Remedy};
@@ -109,7 +110,7 @@ impl Report {
     fn new(status: Status) -> Report {
         Report {
             report_version: REPORT_VERSION,
-            generator: concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).to_owned(),
+            generator: GENERATOR.to_owned(),
             status,
             options: BTreeMap::new(),
             model: None,

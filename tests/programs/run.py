@@ -144,7 +144,7 @@ def selecting(by_class):
     made = of_picture({"corners": corners(), "scores": SCORES}, NAMES)
     nodes, inits = made.graph.node, made.graph.initializer
     constants = {"most": np.array([9]), "overlap": np.float32([0.6]), "bound": np.float32([0.3]), "far": np.float32(200)}
-    constants |= {f"_{number}": np.array([number]) for number in range(4)} | {"both": np.array([0, 1]), "scalar": np.array(2)}
+    constants |= {f"_{number}": np.array([number]) for number in range(2)} | {"both": np.array([0, 1]), "scalar": np.array(2)}
     inits.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
     if by_class:
         nodes.extend([
@@ -170,7 +170,6 @@ def selecting(by_class):
     ])
     if by_class:
         nodes.extend([
-            helper.make_node("Slice", ["selected", "_1", "_3", "_1"], ["pairs"]),
             helper.make_node("GatherND", ["nms_scores", "selected"], ["certainty"]),
             helper.make_node("Gather", ["selected", "_1"], ["classes"], axis=1),
             helper.make_node("Squeeze", ["classes", "_1"], ["kind"]),
@@ -220,7 +219,7 @@ def selecting_with_branches():
 
 
 def selecting_masks():
-    """Boxes with the coefficients of masks, of which the model selects those above a bound."""
+    """Boxes with the coefficients of masks. The model selects the boxes whose score is above a bound."""
     rows = np.concatenate([corners(), [[0.9, 0], [0.2, 0], [0.7, 1], [0.1, 0]], np.full((4, 4), 5)], axis=1).astype(np.float32)
     made = of_picture({"all": rows, "masks": np.ones((1, 4, 16, 16), np.float32)}, NAMES)
     constants = {"fifth": np.array(4), "bound": np.float32(0.5), "zeroth": np.array([0])}

@@ -7,11 +7,7 @@ use std::process::Command;
 use crate::support::run;
 
 /// What programs that read pictures import.
-#[allow(dead_code)] // Not all tests run such programs.
 pub const PICTURES: (&str, &[&str]) = ("pillow", &["pillow==13.0.0"]);
-/// What programs that read texts import.
-#[allow(dead_code)]
-pub const TEXTS: (&str, &[&str]) = ("texts", &["tokenizers==0.22.2", "jinja2==3.1.6", "markupsafe==3.0.4"]);
 
 /// Returns a folder with packages for an interpreter, which a program finds by PYTHONPATH.
 pub fn packages(python: &Path, (name, packages): (&str, &[&str])) -> PathBuf {

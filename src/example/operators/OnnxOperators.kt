@@ -250,7 +250,7 @@ object Op {
     fun sliceOf(x: A, starts: A, ends: A, axes: IntArray, steps: A) = axes.foldIndexed(x) { at, result, axis ->
         val size = x.shape[x.axis(axis)]
         val step = steps.integers()[at]
-        // Ends beyond the array stand for its ends.
+        // An end beyond the array is the end of the array.
         val (start, end) = listOf(starts, ends).map { it.integers()[at].let { n -> if (n < 0) n + size else n } }
         val span = if (step > 0) start.coerceIn(0, size) until end.coerceIn(0, size) step step
         else start.coerceIn(-1, size - 1) downTo end.coerceIn(-1, size) + 1 step -step

@@ -95,19 +95,10 @@ inline Shape common(const Shape& a, const Shape& b)
     return shape;
 }
 
-inline Array expand_to(const Array& x, const Shape& shape)
+// The array whose axes have other steps in the elements of x.
+inline Array walked(const Array& x, const Shape& shape, const Shape& steps)
 {
-    if (x.shape == shape)
-        return x;
     Array result(shape, x.is_integer);
-    Shape steps(shape.size(), 0);
-    size_t step = 1;
-    for (size_t i = 0; i < x.shape.size(); i++)
-    {
-        const Int size = x.shape[x.shape.size() - 1 - i];
-        steps[shape.size() - 1 - i] = size == 1 ? 0 : (Int)step;
-        step *= (size_t)size;
-    }
     for (size_t i = 0; i < result.data.size(); i++)
     {
         size_t left = i, from = 0;
@@ -116,6 +107,16 @@ inline Array expand_to(const Array& x, const Shape& shape)
         result.data[i] = x.data[from];
     }
     return result;
+}
+
+inline Array expand_to(const Array& x, const Shape& shape)
+{
+    if (x.shape == shape)
+        return x;
+    Shape steps(shape.size() - x.shape.size(), 0);
+    for (Int axis = 0; axis < x.rank(); axis++)
+        steps.push_back(x.shape[(size_t)axis] == 1 ? 0 : (Int)x.after(axis));
+    return walked(x, shape, steps);
 }
 
 template<typename Function>
@@ -281,15 +282,7 @@ inline Array transpose(const Array& x, Shape order)
         shape.push_back(x.shape[(size_t)axis]);
         steps.push_back((Int)x.after(axis));
     }
-    Array result(shape, x.is_integer);
-    for (size_t i = 0; i < result.data.size(); i++)
-    {
-        size_t left = i, from = 0;
-        for (size_t axis = shape.size(); axis-- > 0; left /= (size_t)shape[axis])
-            from += left % (size_t)shape[axis] * (size_t)steps[axis];
-        result.data[i] = x.data[from];
-    }
-    return result;
+    return walked(x, shape, steps);
 }
 
 inline Shape sizes_of(const Array& x) { return Shape(x.data.begin(), x.data.end()); }
@@ -378,7 +371,7 @@ inline Array slice_of(const Array& x, const Array& starts, const Array& ends, co
     for (size_t i = 0; i < axes.size(); i++)
     {
         const Int size = x.shape.at((size_t)x.axis(axes[i])), step = steps.at(i);
-        // Ends beyond the array stand for its ends.
+        // An end beyond the array is the end of the array.
         const double first = starts.data[i] < 0 ? starts.data[i] + (double)size : starts.data[i];
         const double last = ends.data[i] < 0 ? ends.data[i] + (double)size : ends.data[i];
         const double least = step > 0 ? 0 : -1, most = step > 0 ? (double)size : (double)size - 1;

@@ -262,15 +262,15 @@ def gather(x, indices, axis):
     return np.take(x, indices, axis)
 
 
-def places(indices, axis):
-    """The places of elements: those of the indices, but along an axis the indices themselves."""
+def positions(indices, axis):
+    """The indices of elements along all axes: the elements of `indices` along one axis, and their own positions along the others."""
     found = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
     found[axis] = indices
     return tuple(found)
 
 
 def gather_elements(x, indices, axis):
-    return x[places(indices, axis)]
+    return x[positions(indices, axis)]
 
 
 def gather_nd(x, indices, batch_axes):
@@ -287,7 +287,7 @@ def scatter_nd(x, indices, updates):
 
 def scatter_elements(x, indices, updates, axis):
     result = x.copy()
-    result[places(indices, axis)] = updates
+    result[positions(indices, axis)] = updates
     return result
 
 

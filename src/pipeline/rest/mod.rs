@@ -27,7 +27,7 @@ const MAX_LOADED: usize = 1 << 20;
 /// The maximum number of statements of a program: more are too long for a method of Java.
 const MAX_STATEMENTS: usize = 1500;
 
-/// Words that are no names of variables in one of the languages, or that programs use.
+/// Words that cannot be names of variables in one of the languages, and names that programs use.
 const RESERVED: &str = "Op abs all and any array as assert async auto await bool break by case catch char class \
                         companion const continue data def default del delete do double elif else enum except \
                         explicit export extern false finally float for friend from fun global goto if import \
@@ -66,7 +66,7 @@ pub(crate) struct RestInput {
     pub output: usize,
     /// The shape in the model, -1 for a free size.
     pub shape: Vec<i64>,
-    /// The function that gives the elements their type in the model, if they are no floats.
+    /// The function that gives the elements their type in the model, unless they are floats.
     pub cast: Option<&'static str>,
 }
 
@@ -74,8 +74,8 @@ pub(crate) struct RestInput {
 #[derive(Clone, Debug)]
 pub(crate) enum Statement {
     Call(FunctionCall),
-    /// One of two branches: the variable of the condition, those of the results, and the branch that is taken
-    /// if the condition is true before the other one.
+    /// One of two branches: the variable of the condition, the variables of the results, and the branch of a
+    /// true condition before the other one.
     If {
         condition: String,
         targets: Vec<Option<String>>,
@@ -93,12 +93,17 @@ pub(crate) struct Branch {
 /// A call of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FunctionCall {
-    /// The variables of the results, of which some may have no reader. Only functions named in
-    /// [`operators::LISTS`] have several.
+    /// The variables of the results; `None` for a result without a reader.
     pub targets: Vec<Option<String>>,
-    pub is_list: bool,
     pub function: &'static str,
     pub arguments: Vec<Argument>,
+}
+
+impl FunctionCall {
+    /// Returns whether the function returns a list of results.
+    pub fn is_of_list(&self) -> bool {
+        ["split", "top_k", "best_boxes"].contains(&self.function)
+    }
 }
 
 /// An argument of a function.
@@ -203,7 +208,7 @@ impl<'a> Writer<'a> {
         for node in self.nodes_behind() {
             if self.write(node).is_none() {
                 self.omitted.operators.insert(node.qualified_op_type());
-                // The nodes behind it are not to blame.
+                // The message names this node, and no node that reads its results.
                 node.outputs.iter().flatten().for_each(|id| drop(self.name(*id)));
             }
         }
@@ -361,16 +366,22 @@ impl<'a> Writer<'a> {
             self.call(vec![Some(name)], function, vec![Argument::Integers(shape), elements]);
             return Some(());
         }
-        let (element, sizes) = (self.new_name("element"), self.list(&shape));
-        self.call(vec![Some(element.clone())], function, vec![Argument::Integers(Vec::new()), elements]);
-        self.call(vec![Some(name)], "filled", vec![sizes, Argument::Value(element)]);
+        let element = self.new_value("element", function, vec![Argument::Integers(Vec::new()), elements]);
+        let sizes = self.list(&shape);
+        self.call(vec![Some(name)], "filled", vec![sizes, element]);
         Some(())
     }
 
     fn call(&mut self, targets: Vec<Option<String>>, function: &'static str, arguments: Vec<Argument>) {
-        let is_list = operators::LISTS.contains(&function);
-        let call = FunctionCall { targets, is_list, function, arguments };
-        self.statements.push(Statement::Call(call));
+        self.statements.push(Statement::Call(FunctionCall { targets, function, arguments }));
+    }
+
+    /// Calls a function whose result is no value of the model, and returns the variable, with a name like
+    /// `name`.
+    fn new_value(&mut self, name: &str, function: &'static str, arguments: Vec<Argument>) -> Argument {
+        let name = self.new_name(name);
+        self.call(vec![Some(name.clone())], function, arguments);
+        Argument::Value(name)
     }
 }
 
@@ -390,7 +401,7 @@ fn integers(numbers: impl IntoIterator<Item = i64>) -> Argument {
     Argument::Integers(numbers.into_iter().map(|number| number.clamp(-most, most)).collect())
 }
 
-/// Returns the function that casts to a type, if its elements are no floats.
+/// Returns the function that casts to a type, unless its elements are floats.
 fn cast(dtype: DType) -> Option<&'static str> {
     match dtype {
         DType::Bool => Some("as_truth"),

@@ -1,13 +1,10 @@
-//! The functions that stand for nodes in programs.
+//! The functions by which programs compute nodes.
 
 use super::{Argument, Writer, cast, integers};
 use crate::common::int::Int;
 use crate::graph::{Attribute, Node, ValueId};
-use crate::op::Call;
+use crate::op::{Call, resolve_axis};
 use crate::tensor::DType;
-
-/// Functions that return a list of results.
-pub(super) const LISTS: [&str; 3] = ["split", "top_k", "best_boxes"];
 
 /// Operators of two inputs, or of any number of them that are joined one after the other.
 const BINARY: &[(&str, &str)] = &[
@@ -64,6 +61,14 @@ const REDUCTIONS: &[(&str, &str)] = &[
     ("ReduceL2", "reduce_l2"),
 ];
 
+/// Operators whose inputs and axis are the arguments.
+const ALONG: &[(&str, &str)] = &[
+    ("Flatten", "flatten"),
+    ("Gather", "gather"),
+    ("GatherElements", "gather_elements"),
+    ("Compress", "compress"),
+];
+
 fn function(table: &[(&str, &'static str)], op_type: &str) -> Option<&'static str> {
     table.iter().find(|(name, _)| *name == op_type).map(|(_, function)| *function)
 }
@@ -92,7 +97,11 @@ impl Writer<'_> {
             if axes.is_empty() && call.flag("noop_with_empty_axes").unwrap_or(false) {
                 return self.alias(node);
             }
-            let arguments = vec![self.input(node, 0)?, axes_of(axes), flag(&call, "keepdims")?];
+            let arguments = vec![self.input(node, 0)?, Argument::Integers(axes), flag(&call, "keepdims")?];
+            return self.emit(node, function, arguments);
+        }
+        if let Some(function) = function(ALONG, op_type) {
+            let arguments = self.inputs_and_axis(node, &call)?;
             return self.emit(node, function, arguments);
         }
         let (function, arguments) = match op_type {
@@ -118,17 +127,19 @@ impl Writer<'_> {
                 let keeps_zero = call.flag("allowzero").unwrap_or(false);
                 ("reshape", vec![self.input(node, 0)?, self.input(node, 1)?, Argument::Flag(keeps_zero)])
             }
-            "Flatten" | "Concat" | "Gather" | "GatherElements" => self.along(node, &call)?,
-            "Squeeze" => ("squeeze", vec![self.input(node, 0)?, axes_of(axes(&call)?)]),
-            "Unsqueeze" => ("unsqueeze", vec![self.input(node, 0)?, axes_of(axes(&call)?)]),
+            "Concat" => {
+                let parts: Option<_> = node.reads().map(|id| Some(self.variable(id)?.to_owned())).collect();
+                ("concat", vec![Argument::Values(parts?), axis(&call)?])
+            }
+            "Squeeze" => ("squeeze", vec![self.input(node, 0)?, Argument::Integers(axes(&call)?)]),
+            "Unsqueeze" => ("unsqueeze", vec![self.input(node, 0)?, Argument::Integers(axes(&call)?)]),
             "Transpose" => {
                 let order = call.optional_ints("perm").ok()?.unwrap_or_default();
                 ("transpose", vec![self.input(node, 0)?, Argument::Integers(order)])
             }
             "Split" => {
-                let (x, axis) = (self.input(node, 0)?, Argument::Integer(call.int("axis").ok()?));
-                let sizes = self.split_sizes(node, &call)?;
-                ("split", vec![x, sizes, axis])
+                let x = self.input(node, 0)?;
+                ("split", vec![x, self.split_sizes(node, &call)?, axis(&call)?])
             }
             "Trilu" => ("trilu", vec![self.input(node, 0)?, self.optional(node, 1)?, flag(&call, "upper")?]),
             "Slice" => return self.slice(node, &call),
@@ -136,27 +147,16 @@ impl Writer<'_> {
                 let batch = call.int_or("batch_dims", 0).ok()?;
                 ("gather_nd", vec![self.input(node, 0)?, self.input(node, 1)?, Argument::Integer(batch)])
             }
-            "ScatterND" if is_plain_scatter(node) => ("scatter_nd", self.inputs(node)?),
-            "ScatterElements" if is_plain_scatter(node) => {
-                let mut arguments = self.inputs(node)?;
-                arguments.push(Argument::Integer(call.int("axis").ok()?));
-                ("scatter_elements", arguments)
-            }
-            "Compress" => {
-                let axis = call.optional_int("axis").ok()??;
-                ("compress", vec![self.input(node, 0)?, self.input(node, 1)?, Argument::Integer(axis)])
-            }
+            "ScatterND" if replaces(&call) => ("scatter_nd", self.inputs(node)?),
+            "ScatterElements" if replaces(&call) => ("scatter_elements", self.inputs_and_axis(node, &call)?),
             "TopK" => {
-                let axis = Argument::Integer(call.int("axis").ok()?);
                 let largest = Argument::Flag(call.since() < 11 || call.flag("largest").ok()?);
-                ("top_k", vec![self.input(node, 0)?, self.count(node, &call)?, axis, largest])
+                ("top_k", vec![self.input(node, 0)?, self.count(node, &call)?, axis(&call)?, largest])
             }
             "ArgMax" | "ArgMin" => {
-                let is_last = call.flag("select_last_index").unwrap_or(false);
-                let axis = Argument::Integer(call.int("axis").ok()?);
+                let is_last = Argument::Flag(call.flag("select_last_index").unwrap_or(false));
                 let function = if op_type == "ArgMax" { "arg_max" } else { "arg_min" };
-                let keep = flag(&call, "keepdims")?;
-                (function, vec![self.input(node, 0)?, axis, keep, Argument::Flag(is_last)])
+                (function, vec![self.input(node, 0)?, axis(&call)?, flag(&call, "keepdims")?, is_last])
             }
             "CumSum" => {
                 let mut arguments = self.inputs(node)?;
@@ -165,7 +165,7 @@ impl Writer<'_> {
             }
             "ConstantOfShape" => ("filled", vec![self.input(node, 0)?, self.element(node)?]),
             "Pad" => return self.pad(node, &call),
-            "GridSample" if samples_between(node) => (
+            "GridSample" if samples_between(&call) => (
                 "grid_sample",
                 vec![self.input(node, 0)?, self.input(node, 1)?, flag(&call, "align_corners")?],
             ),
@@ -235,47 +235,27 @@ impl Writer<'_> {
 
     /// A list of integers of an older version, as an input of later ones.
     pub(super) fn list(&mut self, numbers: &[i64]) -> Argument {
-        let name = self.new_name("list");
         let arguments =
             vec![Argument::Integers(vec![numbers.len().int()]), integers(numbers.iter().copied())];
-        self.call(vec![Some(name.clone())], "integers", arguments);
-        Argument::Value(name)
+        self.new_value("list", "integers", arguments)
     }
 
+    /// Joins the inputs from the first one on.
     fn joined(&mut self, node: &Node, function: &'static str) -> Option<()> {
-        let mut inputs = self.inputs(node)?.into_iter();
-        let mut sum = inputs.next()?;
-        let mut left = inputs.len();
-        if left == 0 {
-            return self.alias(node);
+        let mut inputs = self.inputs(node)?;
+        let last = inputs.pop()?;
+        let joined =
+            inputs.into_iter().reduce(|sum, next| self.new_value(function, function, vec![sum, next]));
+        match joined {
+            Some(joined) => self.emit(node, function, vec![joined, last]),
+            None => self.alias(node),
         }
-        for next in inputs {
-            left -= 1;
-            if left == 0 {
-                return self.emit(node, function, vec![sum, next]);
-            }
-            let name = self.new_name(function);
-            self.call(vec![Some(name.clone())], function, vec![sum, next]);
-            sum = Argument::Value(name);
-        }
-        None
     }
 
-    /// An operator along one axis.
-    fn along(&mut self, node: &Node, call: &Call) -> Option<(&'static str, Vec<Argument>)> {
-        let axis = Argument::Integer(call.int("axis").ok()?);
-        if node.is("Concat") {
-            let parts = node.reads().map(|id| Some(self.variable(id)?.to_owned())).collect::<Option<_>>()?;
-            return Some(("concat", vec![Argument::Values(parts), axis]));
-        }
+    fn inputs_and_axis(&mut self, node: &Node, call: &Call) -> Option<Vec<Argument>> {
         let mut arguments = self.inputs(node)?;
-        arguments.push(axis);
-        let function = match node.op_type.as_str() {
-            "Flatten" => "flatten",
-            "Gather" => "gather",
-            _ => "gather_elements",
-        };
-        Some((function, arguments))
+        arguments.push(axis(call)?);
+        Some(arguments)
     }
 
     fn split_sizes(&mut self, node: &Node, call: &Call) -> Option<Argument> {
@@ -286,7 +266,7 @@ impl Writer<'_> {
             return Some(self.list(&sizes));
         }
         let (shape, axis) = (call.shape(0).ok()?, call.int("axis").ok()?);
-        let axis = crate::op::resolve_axis(axis, shape.len()).ok()?;
+        let axis = resolve_axis(axis, shape.len()).ok()?;
         let (size, count) = (shape.get(axis)?.known()?, node.outputs.len().int());
         let part = (size + count - 1) / count;
         let sizes: Vec<i64> = (0..count).map(|at| part.min(size - at * part)).collect();
@@ -313,18 +293,14 @@ impl Writer<'_> {
         if start.is_none() && end.is_none() {
             return self.emit(node, "shape", vec![x]);
         }
-        let name = self.new_name("shape");
-        self.call(vec![Some(name.clone())], "shape", vec![x]);
+        let shape = self.new_value("shape", "shape", vec![x]);
         let [start, end] = [start.unwrap_or(0), end.unwrap_or(i64::MAX)].map(|index| self.list(&[index]));
         let (axes, step) = (Argument::Integers(vec![0]), self.list(&[1]));
-        self.emit(node, "slice_of", vec![Argument::Value(name), start, end, axes, step])
+        self.emit(node, "slice_of", vec![shape, start, end, axes, step])
     }
 
     fn pad(&mut self, node: &Node, call: &Call) -> Option<()> {
-        let mode = node.attributes.get("mode");
-        if mode.is_some_and(|mode| !matches!(mode, Attribute::String(word) if word.as_ref() == b"constant")) {
-            return None;
-        }
+        call.word("mode", &[("constant", ())]).ok()?;
         let rank = call.shape(0).ok()?.len();
         let axes = if call.has_input(3) { call.axes(3).ok()? } else { range(rank) };
         let (amounts, element);
@@ -348,10 +324,8 @@ impl Writer<'_> {
     }
 
     fn number(&mut self, number: f32) -> Argument {
-        let name = self.new_name("number");
         let arguments = vec![Argument::Integers(Vec::new()), Argument::Floats(vec![number])];
-        self.call(vec![Some(name.clone())], "floats", arguments);
-        Argument::Value(name)
+        self.new_value("number", "floats", arguments)
     }
 
     /// The element of a ConstantOfShape.
@@ -415,8 +389,8 @@ fn axes(call: &Call) -> Option<Vec<i64>> {
     }
 }
 
-fn axes_of(axes: Vec<i64>) -> Argument {
-    Argument::Integers(axes)
+fn axis(call: &Call) -> Option<Argument> {
+    call.int("axis").ok().map(Argument::Integer)
 }
 
 fn flag(call: &Call, name: &str) -> Option<Argument> {
@@ -428,20 +402,12 @@ fn range(count: usize) -> Vec<i64> {
 }
 
 /// Returns whether a GridSample takes elements between the four next ones of a plane, and 0 outside of it.
-fn samples_between(node: &Node) -> bool {
-    let is_one_of = |name: &str, words: &[&[u8]]| match node.attributes.get(name) {
-        None => true,
-        Some(Attribute::String(word)) => words.contains(&word.as_ref()),
-        Some(_) => false,
-    };
-    is_one_of("mode", &[b"bilinear", b"linear"]) && is_one_of("padding_mode", &[b"zeros"])
+fn samples_between(call: &Call) -> bool {
+    let is_linear = call.word("mode", &[("bilinear", ()), ("linear", ())]).is_ok();
+    is_linear && call.word("padding_mode", &[("zeros", ())]).is_ok()
 }
 
-/// Returns whether elements replace others, and are not added to them.
-fn is_plain_scatter(node: &Node) -> bool {
-    match node.attributes.get("reduction") {
-        None => true,
-        Some(Attribute::String(word)) => word.as_ref() == b"none",
-        Some(_) => false,
-    }
+/// Returns whether elements replace others, and are not added to them. Early versions have no other meaning.
+fn replaces(call: &Call) -> bool {
+    call.word_or("reduction", "none", &[("none", ())]).is_ok()
 }
