@@ -10,17 +10,17 @@ use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape, shape};
 
 impl Lower<'_> {
     /// Returns inputs of these shapes with equal rank; each size is 1 or the size of the result.
-    pub fn broadcast(&self, inputs: &[(usize, Vec<Dim>)]) -> Result<Vec<ScalarOrBlob>> {
+    pub fn broadcast(&self, inputs: &[(usize, impl AsRef<[Dim]>)]) -> Result<Vec<ScalarOrBlob>> {
         let mut out = Vec::new();
         for (_, shape) in inputs {
-            out = broadcast_shapes(&out, shape)?;
+            out = broadcast_shapes(&out, shape.as_ref())?;
         }
         let one = Dim::ONE;
         let number = |(index, _): &(usize, _)| Ok(self.number(*index)?.map(ScalarOrBlob::Number));
         let mut sides = inputs.iter().map(number).collect::<Result<Vec<_>>>()?;
         let blobs: Vec<(usize, Vec<Dim>)> = (inputs.iter().zip(&sides))
             .filter(|(_, side)| side.is_none())
-            .map(|((index, shape), _)| (*index, extended(shape, out.len())))
+            .map(|((index, shape), _)| (*index, extended(shape.as_ref(), out.len())))
             .collect();
         let (form, forms) = self.common_form(&blobs, &out)?;
         let missing = sides.iter_mut().filter(|side| side.is_none());

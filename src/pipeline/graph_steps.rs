@@ -327,8 +327,14 @@ fn check_blocks(options: &Options) -> Result<()> {
 /// Refuses nodes of functions that follow another version of their operator than the model imports:
 /// onnxruntime reads them as the model's.
 fn check_imports(graph: &Graph) -> Result<()> {
+    let mut imported = None;
     for (_, node) in graph.nodes() {
+        // Most nodes have the import of the node before.
+        if imported == Some((&node.domain, node.version)) {
+            continue;
+        }
         let Some(import) = graph.opsets.get(&*node.domain).filter(|import| **import != node.version) else {
+            imported = Some((&node.domain, node.version));
             continue;
         };
         let (followed, other) = (op::since_version(node, node.version), op::since_version(node, *import));

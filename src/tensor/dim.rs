@@ -399,7 +399,8 @@ impl fmt::Debug for Dim {
 pub fn broadcast_shapes(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>> {
     let (long, short) = if a.len() >= b.len() { (a, b) } else { (b, a) };
     let (free, aligned) = long.split_at(long.len() - short.len());
-    let mut shape = free.to_vec();
+    let mut shape = Vec::with_capacity(long.len());
+    shape.extend_from_slice(free);
     for (x, y) in aligned.iter().zip(short) {
         shape.push(x.broadcast(y)?);
     }

@@ -47,6 +47,8 @@ impl Range {
     pub fn of(dtype: DType) -> Range {
         match dtype.int_range() {
             _ if dtype == DType::Bool => Range::UNIT,
+            // Powers of 2.
+            _ if dtype == DType::F8E8M0 => Range::NOT_NEGATIVE,
             Some((least, most)) => {
                 use num_traits::AsPrimitive;
                 Range::new(least.as_(), most.as_())

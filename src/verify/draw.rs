@@ -61,7 +61,11 @@ impl Random {
             }
             DType::F64 => Elements::F64(ArrayD::from_shape_simple_fn(shape, || 2.0 * self.0.f64() - 1.0)),
             dtype if dtype.is_float() => {
-                Elements::F32(ArrayD::from_shape_simple_fn(shape, || 2.0 * self.0.f32() - 1.0))
+                let has_sign = Range::of(dtype).least < 0.0;
+                Elements::F32(ArrayD::from_shape_simple_fn(shape, || {
+                    let x = 2.0 * self.0.f32() - 1.0;
+                    if has_sign { x } else { x.abs() }
+                }))
             }
             dtype => unsupported!("no elements can be made for an input of type {dtype}"),
         };
@@ -121,8 +125,14 @@ impl Random {
     pub fn finite(&mut self, array: &Array, range: Range) -> Array {
         let (least, most): (f32, f32) = (range.least.as_(), range.most.as_());
         let Elements::F32(elements) = array.elements() else { return array.clone() };
-        let elements =
-            elements.map(|x| if x.is_finite() { *x } else { self.number(Law::Large).max(least).min(most) });
+        let elements = elements.map(|x| {
+            if x.is_finite() {
+                return *x;
+            }
+            let other = self.number(Law::Large);
+            let other = if least >= 0.0 { other.abs() } else { other };
+            other.max(least).min(most)
+        });
         Array::new(array.dtype(), Elements::F32(elements))
     }
 

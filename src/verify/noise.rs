@@ -92,7 +92,8 @@ impl Window {
         }
         let other = as_mat(values.get(self.value)?.as_ref(), &self.sizes, self.order)?;
         noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
-            *most = most.max(NOISE * change.abs());
+            // Rounding decides whether there is a number.
+            *most = if change.is_nan() { f64::INFINITY } else { most.max(NOISE * change.abs()) };
         });
         Ok(())
     }

@@ -45,14 +45,16 @@ impl Alignment {
 }
 
 /// Returns the inputs with shapes to which numpy's rules apply.
-fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
+fn operand_shapes<'a>(call: &Call<'a>) -> Result<Vec<(usize, Cow<'a, [Dim]>)>> {
     let alignment = read_alignment(call)?;
-    let mut shapes: Vec<(usize, Vec<Dim>)> = Vec::with_capacity(call.input_count());
+    let mut shapes: Vec<(usize, Cow<[Dim]>)> = Vec::with_capacity(call.input_count());
     for index in 0..call.input_count() {
-        let mut shape = call.shape(index)?.to_vec();
+        let mut shape = Cow::Borrowed(call.shape(index)?);
         if let Some((_, first)) = shapes.first() {
             let trailing = alignment.trailing(first.len(), shape.len())?;
-            shape.extend(std::iter::repeat_n(Dim::ONE, trailing));
+            if trailing > 0 {
+                shape.to_mut().extend(std::iter::repeat_n(Dim::ONE, trailing));
+            }
             if alignment.equal && shape.len() != first.len() {
                 invalid!("{} and {} without broadcasting", display_shape(first), display_shape(&shape));
             }
@@ -76,11 +78,12 @@ pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<F
             return Ok(vec![Fact::unranked(dtype)]);
         }
     }
-    let mut out = Vec::new();
-    for (_, shape) in operand_shapes(call)? {
-        out = call.broadcast_shapes(&out, &shape)?;
+    let mut shapes = operand_shapes(call)?.into_iter().map(|(_, shape)| shape);
+    let mut out = shapes.next().unwrap_or_default();
+    for shape in shapes {
+        out = call.broadcast_shapes(&out, &shape)?.into();
     }
-    Ok(vec![Fact::new(dtype, out)])
+    Ok(vec![Fact::new(dtype, out.into_owned())])
 }
 
 /// Refuses NaN constants, for operations that are lowered to minima and maxima.

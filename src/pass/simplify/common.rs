@@ -1,10 +1,9 @@
 //! Common subexpressions and equal constants are merged.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::hash::{Hash, Hasher};
 
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
+use bytes::Bytes;
 
 use crate::common::index::{IndexMap, IndexSet, Interner};
 use crate::error::Result;
@@ -29,12 +28,13 @@ pub(crate) fn eliminate_common_subexpression(graph: &mut Graph) -> Result<bool> 
 fn find_equal(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
     let readers = Readers::of(graph);
     let mut same: IndexMap<ValueId, ValueId> = IndexMap::default();
-    let mut computed = Computed::with_capacity(graph.node_count());
+    let mut computed = Interner::with_capacity(graph.node_count());
     let mut sizes: BTreeMap<(DType, Vec<usize>, Vec<Dim>), ValueId> = BTreeMap::new();
     for (_, node) in graph.nodes() {
         let follow = |input: &ValueId| same.get(*input).copied().unwrap_or(*input);
         let inputs: Ids = node.inputs.iter().map(|input| input.as_ref().map(follow)).collect();
-        let first = computed.add(inputs, node);
+        let equal = Computation::new(inputs, node).and_then(|computation| computed.add(computation).err());
+        let first = equal.and_then(|index| computed.get(index)).map(|first| first.node);
         if let Some(first) = first.filter(|first| may_stand_for(&readers, &first.outputs, &node.outputs)) {
             let pairs = node.outputs.iter().flatten().zip(first.outputs.iter().flatten());
             same.extend(pairs.map(|(output, first)| (*output, *first)));
@@ -54,45 +54,68 @@ fn find_equal(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
     Ok(same)
 }
 
-/// The nodes visited, by inputs and key. Keys are written only for inputs that several nodes share.
-struct Computed<'g> {
-    inputs: Interner<Ids>,
-    /// The first node with each list of inputs, until its key is written.
-    first: Vec<Option<&'g Node>>,
-    /// By the index of their inputs and their key.
-    keyed: HashMap<(usize, String), &'g Node>,
+/// A node with these inputs. Two are equal if they compute the same.
+struct Computation<'g> {
+    inputs: Ids,
+    node: &'g Node,
 }
 
-impl<'g> Computed<'g> {
-    fn with_capacity(nodes: usize) -> Self {
-        Computed {
-            inputs: Interner::with_capacity(nodes),
-            first: Vec::with_capacity(nodes),
-            keyed: HashMap::new(),
-        }
+impl<'g> Computation<'g> {
+    /// Returns `None` for a node that may compute other values than an equal one.
+    fn new(inputs: Ids, node: &'g Node) -> Option<Self> {
+        let are_comparable = node.attributes.values().all(|attribute| bits(attribute).is_some());
+        (are_comparable && !op::find(node)?.random).then_some(Computation { inputs, node })
     }
 
-    /// Adds a node; returns the earlier node that computes the same.
-    fn add(&mut self, inputs: Ids, node: &'g Node) -> Option<&'g Node> {
-        let inputs = match self.inputs.add(inputs) {
-            Ok(_) => {
-                self.first.push(Some(node));
-                return None;
-            }
-            Err(index) => index,
-        };
-        let first = self.first.get_mut(inputs).and_then(Option::take);
-        if let Some((first, key)) = first.and_then(|first| Some((first, key(first)?))) {
-            self.keyed.insert((inputs, key), first);
-        }
-        match self.keyed.entry((inputs, key(node)?)) {
-            Entry::Occupied(first) => Some(first.get()),
-            Entry::Vacant(entry) => {
-                entry.insert(node);
-                None
-            }
-        }
+    fn attributes(&self) -> impl Iterator<Item = (&str, Option<Bits<'_>>)> {
+        self.node.attributes.iter().map(|(name, attribute)| (&**name, bits(attribute)))
     }
+}
+
+impl Hash for Computation<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inputs.hash(state);
+        self.node.op_type.hash(state);
+        self.attributes().for_each(|attribute| attribute.hash(state));
+    }
+}
+
+impl PartialEq for Computation<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let (node, other_node) = (self.node, other.node);
+        self.inputs == other.inputs
+            && (&node.domain, &node.op_type, node.version)
+                == (&other_node.domain, &other_node.op_type, other_node.version)
+            && self.attributes().eq(other.attributes())
+    }
+}
+
+impl Eq for Computation<'_> {}
+
+/// An attribute whose floats are compared by their bits.
+#[derive(PartialEq, Eq, Hash)]
+enum Bits<'a> {
+    Float(u32),
+    Floats(Vec<u32>),
+    Int(i64),
+    Ints(&'a [i64]),
+    String(&'a [u8]),
+    Strings(&'a [Bytes]),
+    Tensor(Content<'a>),
+}
+
+/// `None` for attributes that are not compared.
+fn bits(attribute: &Attribute) -> Option<Bits<'_>> {
+    Some(match attribute {
+        Attribute::Float(x) => Bits::Float(x.to_bits()),
+        Attribute::Floats(list) => Bits::Floats(list.iter().map(|x| x.to_bits()).collect()),
+        Attribute::Int(n) => Bits::Int(*n),
+        Attribute::Ints(list) => Bits::Ints(list),
+        Attribute::String(text) => Bits::String(text),
+        Attribute::Strings(list) => Bits::Strings(list),
+        Attribute::Tensor(tensor) => Bits::Tensor(content(tensor)?),
+        _ => return None,
+    })
 }
 
 /// Whether a node can replace another one with these outputs: it has the same outputs, and none is an output
@@ -101,32 +124,6 @@ fn may_stand_for(readers: &Readers, first: &[Option<ValueId>], outputs: &[Option
     first.len() == outputs.len()
         && first.iter().zip(outputs).all(|(first, output)| first.is_some() == output.is_some())
         && !outputs.iter().flatten().any(|output| readers.is_output(*output))
-}
-
-/// The operator and the attributes of a node as text; `None` if nodes with equal ones may compute different
-/// values.
-fn key(node: &Node) -> Option<String> {
-    if op::find(node)?.random {
-        return None;
-    }
-    let mut key = format!("{} {} {}", node.domain, node.op_type, node.version);
-    for (name, attribute) in &node.attributes {
-        write!(key, " {name}=").ok()?;
-        match attribute {
-            Attribute::Float(x) => write!(key, "{}", x.to_bits()),
-            Attribute::Floats(list) => {
-                write!(key, "{:?}", list.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
-            }
-            Attribute::Int(n) => write!(key, "{n}"),
-            Attribute::Ints(list) => write!(key, "{list:?}"),
-            Attribute::String(text) => write!(key, "{text:?}"),
-            Attribute::Strings(list) => write!(key, "{list:?}"),
-            Attribute::Tensor(tensor) => write!(key, "{:?}", content(tensor)?),
-            _ => return None,
-        }
-        .ok()?;
-    }
-    Some(key)
 }
 
 /// Merges equal constants.

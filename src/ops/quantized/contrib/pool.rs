@@ -53,6 +53,9 @@ pub(super) fn expand_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         Some(axes) => axes.iter().map(|axis| axis.counts().collect()).collect(),
         None => window.kernel.iter().map(|kernel| (1..=*kernel).collect()).collect(),
     };
+    if counts.iter().flatten().any(|count| *count == 0) {
+        unsupported!("the mean of a window in the padding alone");
+    }
     let data = dequantize(x, 0);
     // The layer multiplies by the reciprocal of the count, and many means lie halfway between two steps.
     let mean = if counts.iter().flatten().all(|count| count.count_ones() == 1) {
