@@ -43,11 +43,18 @@ impl Next {
         let next = remedies.iter().filter_map(|remedy| {
             let command = line.with(remedy)?;
             let set = remedy.set.iter().map(|(input, _)| input.as_str());
-            let set = said_of(set.collect(), ["is a constant", "are constants"], "give your value");
+            let set = said_of(
+                set.collect(),
+                ["becomes a constant", "become constants"],
+                "replace the value by yours",
+            );
             let sized = remedy.input_shapes.iter().map(|(input, _)| input.as_str()).collect();
             let sized = match remedy.is_tied {
                 true => said_of(sized, ["has these sizes", "have these sizes"], "the model leaves them open"),
-                false => said_of(sized, ["has these sizes alone", "have these sizes alone"], "give yours"),
+                false => {
+                    let fixed = ["has these fixed sizes", "have these fixed sizes"];
+                    said_of(sized, fixed, "replace them by yours")
+                }
             };
             let flags = remedy.flags.iter().filter_map(|name| effect(name));
             let program = remedy.has_program.then(|| PROGRAM.to_owned());
@@ -146,11 +153,11 @@ mod tests {
 
     #[test]
     fn the_first_inputs_are_named() {
-        let said = |inputs: &[&str]| said_of(inputs.to_vec(), ["is so", "are so"], "give yours");
+        let said = |inputs: &[&str]| said_of(inputs.to_vec(), ["is so", "are so"], "say yours");
         assert_eq!(said(&[]), None);
-        assert_eq!(said(&["x"]).unwrap(), "\"x\" is so: give yours");
-        assert_eq!(said(&["x", "y"]).unwrap(), "\"x\", \"y\" are so: give yours");
+        assert_eq!(said(&["x"]).unwrap(), "\"x\" is so: say yours");
+        assert_eq!(said(&["x", "y"]).unwrap(), "\"x\", \"y\" are so: say yours");
         let many = ["a", "b", "c", "d", "e"];
-        assert_eq!(said(&many).unwrap(), "\"a\", \"b\", \"c\" and 2 more are so: give yours");
+        assert_eq!(said(&many).unwrap(), "\"a\", \"b\", \"c\" and 2 more are so: say yours");
     }
 }

@@ -23,6 +23,8 @@ impl ErrorCode {
     pub(crate) const NO_SIZES: ErrorCode = ErrorCode(15);
     /// Elements are not real numbers.
     pub(crate) const NO_NUMBERS: ErrorCode = ErrorCode(16);
+    /// For these numbers, onnxruntime computes something else than the quantized operator.
+    pub(crate) const FAULTY_KERNEL: ErrorCode = ErrorCode(17);
 
     /// Returns the code of an error of a kind without a separate code.
     pub(super) fn of(kind: ErrorKind) -> ErrorCode {
@@ -73,7 +75,7 @@ impl std::fmt::Display for ErrorCode {
 }
 
 /// The codes with their titles and explanations.
-const EXPLANATIONS: [(u16, &str, &str); 16] = [
+const EXPLANATIONS: [(u16, &str, &str); 17] = [
     (
         1,
         "a file cannot be read or written",
@@ -175,6 +177,12 @@ const EXPLANATIONS: [(u16, &str, &str); 16] = [
         "the elements are not real numbers",
         "Blobs of ncnn hold numbers: neither text, nor complex numbers, nor sequences. Tokenizers and the like are parts of the \
          program; --inputs names the values after them.",
+    ),
+    (
+        17,
+        "onnxruntime has a fault for these numbers",
+        "The kernel of a quantized operator overflows, or computes something else than the operator. A net would differ from \
+         onnxruntime or repeat the fault. --dequantize removes the rounding and computes in float32.",
     ),
 ];
 

@@ -73,6 +73,15 @@ impl Graph {
         self.inferred.0.insert(output, (node.clone(), inputs, inferred));
     }
 
+    /// Records what a rule of a node requires: conditions on free sizes, and the indices of the inputs whose
+    /// elements it replaced by sizes.
+    pub(crate) fn require(&mut self, node: &Node, conditions: Vec<SizeCondition>, replaced: Vec<usize>) {
+        self.conditions.extend(conditions);
+        for input in replaced.into_iter().filter_map(|index| node.input(index)) {
+            self.replaced_by_sizes.entry(input).or_insert_with(|| node.at());
+        }
+    }
+
     fn inputs_of(&self, node: &Node) -> impl Iterator<Item = &Value> {
         node.inputs.iter().flatten().map(|id| self.value(*id))
     }

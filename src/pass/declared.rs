@@ -6,6 +6,9 @@ use crate::graph::{Graph, ValueId};
 use crate::op::{self, Access};
 use crate::tensor::{DType, Dim, Shape, display_shape};
 
+/// The beginning of messages about declared types and shapes.
+const DECLARES: &str = "the model declares";
+
 /// The declared types and shapes of computed values.
 #[derive(Debug)]
 pub struct Declared(IndexMap<ValueId, (Option<DType>, Option<Shape>)>);
@@ -31,22 +34,21 @@ impl Declared {
             if let (Some(declared), Some(inferred)) = (dtype, value.dtype)
                 && *declared != inferred
             {
-                lines.push(format!(
-                    "the model declares \"{}\" as {declared}, but it is {inferred}",
-                    value.name
-                ));
+                lines.push(format!("{DECLARES} \"{}\" as {declared}, but it is {inferred}", value.name));
             }
             let (Some(declared), Some(inferred)) = (shape, &value.shape) else { continue };
             if declared.len() != inferred.len() || declared.iter().zip(inferred).any(differs) {
                 let (declared, inferred) = (display_shape(declared), display_shape(inferred));
-                lines.push(format!(
-                    "the model declares \"{}\" as {declared}, but it is {inferred}",
-                    value.name
-                ));
+                lines.push(format!("{DECLARES} \"{}\" as {declared}, but it is {inferred}", value.name));
             }
         }
         lines
     }
+}
+
+/// Returns whether a message is one of [`Declared::contradictions`].
+pub(crate) fn is_contradiction(message: &str) -> bool {
+    message.starts_with(DECLARES)
 }
 
 /// Propagates declared shapes from results of element-wise nodes to inputs without a shape: values in bodies

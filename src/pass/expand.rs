@@ -209,7 +209,9 @@ fn expand_node(
     }
     let node = node.clone();
     let expanded = expand.apply(graph, &node, op, stage).map_err(|error| error.at_node(|| node.at()))?;
-    let Some(Expanded { made, warnings, refused, .. }) = expanded else { return Ok(None) };
+    let Some(Expanded { made, warnings, conditions, replaced, refused, .. }) = expanded else {
+        return Ok(None);
+    };
     if let Some(error) = refused {
         return Err(error.at_node(|| node.at()));
     }
@@ -220,6 +222,7 @@ fn expand_node(
     }
     let nodes = made.nodes.iter().map(size_of_node).sum();
     graph.warnings.extend(warnings);
+    graph.require(&node, conditions, replaced);
     graph.budget.take_expansion(nodes, made.bytes).map_err(|error| error.at_node(|| node.at()))?;
     made.add_to(graph, &node).map(Some)
 }

@@ -89,10 +89,7 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     let op = op::find_handled(node)?;
     let known = if op.defined { graph.inferred(node).cloned() } else { None };
     let Inferred { facts, conditions, replaced } = known.map_or_else(|| infer(graph, node, op), Ok)?;
-    graph.conditions.extend(conditions);
-    for input in replaced.into_iter().filter_map(|index| node.input(index)) {
-        graph.replaced_by_sizes.entry(input).or_insert_with(|| node.at());
-    }
+    graph.require(node, conditions, replaced);
     for (output, mut fact) in node.outputs.iter().zip(facts) {
         if let Some(output) = output {
             fact.shape = fact.shape.map(|shape| share(graph, node, shape));

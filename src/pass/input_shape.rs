@@ -125,7 +125,9 @@ pub fn fix_batch(
             && symbols.insert(first.to_string(), Dim::ONE).is_none()
         {
             let name = &graph.value(*id).name;
-            warnings.push(format!("the free first axis \"{first}\" of input \"{name}\" is set to 1"));
+            warnings.push(format!(
+                "the free first axis \"{first}\" of input \"{name}\" is set to 1; --input-shape sets another"
+            ));
         }
     }
     substitute_symbols(graph, &symbols)

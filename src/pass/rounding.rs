@@ -52,7 +52,7 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
         if rounds && follows {
             errors.push(
                 Error::unsupported(
-                    "its input is already rounded to quantized steps, and rounding differences would grow",
+                    "an input is already rounded to quantized steps, and rounding differences would grow",
                 )
                 .code_is(ErrorCode::ROUNDED_TWICE)
                 .help(UNQUANTIZED)

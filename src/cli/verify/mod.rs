@@ -11,11 +11,11 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::report::Distance;
 use onnx2ncnn::{
-    Conversion, Converter, InnerBlob, Input, OptionInfo, Options, Proof, Purpose, Storage, Weights,
+    Conversion, Converter, InnerBlob, Input, OptionInfo, Options, Proof, Purpose, State, Storage, Weights,
 };
 
 use crate::cli::destination::default_files;
-use crate::cli::exit::{DIFFERENT, DONE, REFUSED, finish_command};
+use crate::cli::exit::{DIFFERENT, DONE, NOT_DONE, REFUSED, finish_command};
 use crate::cli::location::{Outputs, input, path_to_read_again, refused, temporary_folder};
 use crate::cli::message::{Format, MessageFormat, Report};
 use crate::cli::net::bin_next_to;
@@ -243,7 +243,13 @@ fn tell_proofs(proofs: &[Proof], arguments: &Verify) -> u8 {
     } else if !report.quiet || !is_right {
         print(&prove::describe(proofs, report.verbose), report.color);
     }
-    if is_right { DONE } else { DIFFERENT }
+    let mut windows = proofs.iter().flat_map(|proof| &proof.windows).peekable();
+    let is_empty = windows.peek().is_none();
+    match is_right {
+        false => DIFFERENT,
+        true if is_empty || windows.any(|window| window.state != State::NotCovered) => DONE,
+        true => NOT_DONE,
+    }
 }
 
 impl Verify {

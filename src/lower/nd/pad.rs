@@ -59,14 +59,17 @@ impl<'l> Nd<'l> {
     fn plan(self, axis: usize, amounts: &[Dim; 2], border: Border<f32>) -> Result<Plan> {
         let repeats = matches!(border, Border::Constant(_) | Border::Edge);
         let grows = amounts.iter().all(may_add);
-        if is_free(amounts) && border != Border::Wrap {
-            self.require_signs(amounts)?;
-        }
         let bound = |amount: &Dim| {
             let most = amount.bounds().1.filter(|most| repeats && *most <= limits::BLOB_ELEMENTS);
             amount.known().or(most)
         };
-        match amounts.each_ref().map(bound) {
+        let bounds = amounts.each_ref().map(bound);
+        // The Crop that removes a surplus at one end also removes what a negative amount does.
+        let may_remove = bounds.iter().all(Option::is_some) && amounts.iter().any(|amount| amount.is(0));
+        if is_free(amounts) && border != Border::Wrap && !may_remove {
+            self.require_signs(amounts)?;
+        }
+        match bounds {
             _ if is_free(amounts) && grows && border == Border::Reflect => Ok(Plan::Open),
             [Some(before), Some(after)] => Ok(Plan::By([before, after])),
             _ if repeats && grows => Ok(Plan::Open),

@@ -153,22 +153,23 @@ fn inline_concat(x: &Expand) -> Result<bool> {
 }
 
 /// Returns the sizes of the parts along an axis of `size`.
-fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
+fn part_sizes(x: &Expand, size: &Dim) -> Result<Option<Vec<i64>>> {
     let step = if x.has_input(1) {
         let split = x.required_constant(1)?;
         if !split.shape().is_empty() {
             let sizes = split.load_listed()?.int_list()?;
             let sum = sizes.iter().fold(0_i64, |sum, size| sum.saturating_add(*size));
-            if size.is_some_and(|size| size != sum) {
-                invalid!("the parts have {sum} elements, the axis {}", size.unwrap_or(0));
+            if let Some(size) = size.known().filter(|size| *size != sum) {
+                invalid!("the parts have {sum} elements, the axis {size}");
             }
+            x.require(SizeCondition::equal(size, &sum.into()))?;
             return Ok(Some(sizes));
         }
         split.load_listed()?.scalar_i64()?
     } else {
         1
     };
-    let Some(size) = size else { return Ok(None) };
+    let Some(size) = size.known() else { return Ok(None) };
     if step < 1 {
         invalid!("the parts have size {step}, at least 1 is needed");
     }
@@ -188,7 +189,7 @@ fn inline_split(x: &Expand) -> Result<bool> {
     let axis = resolve_axis(x.int("axis")?, x.shape(0)?.len())?;
     // keepdims applies only without input split.
     let squeezed = !x.flag("keepdims")? && !x.has_input(1);
-    let Some(sizes) = part_sizes(x, x.shape(0)?.at(axis)?.known())? else { return Ok(false) };
+    let Some(sizes) = part_sizes(x, x.shape(0)?.at(axis)?)? else { return Ok(false) };
     let axis = axis.int();
     let mut parts = x.operand(0).split_list(axis, &sizes);
     if squeezed {

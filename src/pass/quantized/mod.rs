@@ -18,6 +18,7 @@ use num_traits::AsPrimitive;
 use super::builder::replacement_of;
 use super::infer::infer_and_fold;
 use super::pattern::only_output;
+use crate::common::count::count;
 use crate::error::Result;
 use crate::graph::{Graph, Node, Symbol, ValueId};
 use crate::ncnn::Scales;
@@ -74,9 +75,11 @@ pub(crate) fn requantize(
         int8::to_int8(graph, &Rounded { steps: &found, ranged: &ranged }, release)?;
     } else {
         *scales = table::scales_of(graph, &found)?;
-        let count = found.len() + ranged.len();
-        warning =
-            Some(format!("{count} values are not rounded to quantized steps: the net computes in float"));
+        let values = found.len() + ranged.len();
+        warning = Some(format!(
+            "{} without rounding to quantized steps: the net computes in float",
+            count(values, "value")
+        ));
     }
     Ok(warning)
 }

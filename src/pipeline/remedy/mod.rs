@@ -21,6 +21,7 @@ use super::{Conversion, Metadata, OptionInfo, OptionValue, Options, convert};
 use crate::error::{Error, ErrorCode, ErrorKind, Errors};
 use crate::onnx::{Model, Sources};
 use crate::ops;
+use crate::pass::declared::is_contradiction;
 use crate::tensor::{Array, Dim, Elements};
 
 use chain::{Chain, Link};
@@ -131,11 +132,12 @@ impl Remedy {
 }
 
 /// The errors that an option avoids, and the option.
-const FLAGS: [(ErrorCode, &str); 4] = [
+const FLAGS: [(ErrorCode, &str); 5] = [
     (ErrorCode::RANDOM, RANDOM),
     (ErrorCode::DOUBLE, DOUBLE),
     (ErrorCode::ROUNDED_TWICE, DEQUANTIZE),
     (ErrorCode::ROUNDED_TWICE, INT8),
+    (ErrorCode::FAULTY_KERNEL, DEQUANTIZE),
 ];
 
 const RANDOM: &str = "random_as_input";
@@ -267,6 +269,8 @@ impl<'a> Search<'a> {
     /// Tries values of the inputs that decide sizes or conditions.
     fn set_values(&mut self) {
         for (name, values) in value::deciding(&self.parts, &self.metadata) {
+            // The first value with which a result has another size than the model declares.
+            let mut contradicting = None;
             for value in values {
                 let mut remedy = self.base.clone();
                 remedy.set.push((name.clone(), value));
@@ -275,15 +279,20 @@ impl<'a> Search<'a> {
                     Some(Ok(converted)) if converted.inputs.is_empty() => {}
                     Some(Ok(converted))
                         if converted.warnings.iter().any(|text| is_of_unfit_constants(text)) => {}
+                    Some(Ok(converted)) if converted.warnings.iter().any(|text| is_contradiction(text)) => {
+                        contradicting.get_or_insert(remedy);
+                    }
                     Some(Ok(_)) => {
+                        contradicting = None;
                         self.found.push(remedy);
                         break;
                     }
-                    Some(Err(errors)) if self.rebase(remedy, &errors) => break,
+                    Some(Err(errors)) if contradicting.is_none() && self.rebase(remedy, &errors) => break,
                     Some(Err(_)) => {}
-                    None => return,
+                    None => break,
                 }
             }
+            self.found.extend(contradicting);
         }
     }
 

@@ -5,6 +5,7 @@ use num_traits::AsPrimitive;
 use super::super::level::{Target, requantize};
 use super::super::resolve_axis;
 use super::operand::{constant_scale, dequantize, quantize};
+use crate::error::ErrorCode;
 use crate::ops::prelude::*;
 
 /// The function of the dequantized values, which onnxruntime tabulates (`qlinear_lookup_table.cc`).
@@ -28,9 +29,12 @@ pub(super) fn expand_softmax<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         unsupported!("several axes together");
     }
     if constant_scale(x, 1)?.is_some_and(|scale| scale < 0.0) {
-        x.refuse(Error::unsupported(
-            "a negative scale: onnxruntime subtracts the largest level, which is then the least element",
-        ));
+        x.refuse(
+            Error::unsupported(
+                "a negative scale: onnxruntime subtracts the largest level, which is then the least element",
+            )
+            .code_is(ErrorCode::FAULTY_KERNEL),
+        );
     }
     if let Some(scale) = constant_scale(x, 3)? {
         require_long(x, axis, scale)?;
@@ -49,10 +53,13 @@ fn require_long(x: &Expand, axis: i64, scale: f32) -> Result<()> {
     let size = shape.at(resolve_axis(axis, shape.len())?)?;
     let least: i64 = (f64::from((1.0 / scale).floor()) / libm::exp(5.0)).ceil().as_();
     match size.known() {
-        Some(known) if known < least => x.refuse(Error::unsupported(format!(
-            "an axis of {known}: with this scale of the result onnxruntime overflows if the axis is shorter than \
-             {least}"
-        ))),
+        Some(known) if known < least => {
+            let why = format!(
+                "an axis of {known}: with this scale of the result onnxruntime overflows if the axis is shorter \
+                 than {least}"
+            );
+            x.refuse(Error::unsupported(why).code_is(ErrorCode::FAULTY_KERNEL));
+        }
         Some(_) => {}
         None => x.require(SizeCondition::at_least(size, least))?,
     }
