@@ -20,16 +20,16 @@ pub struct Cost {
     /// The bytes of tops.
     pub blob_bytes: u64,
     /// The time in nanoseconds of layers that compute one element at a time: 2 for a multiply-add of a
-    /// convolution over three axes, 28 for a function such as a logarithm.
+    /// convolution over three axes, 28 for a power.
     pub scalars: u64,
 }
 
 /// The number that stands for a free size.
 pub(crate) const USUAL_SIZE: i64 = 256;
 
-/// The nanoseconds of a function, and of a multiply-add, that is computed one element at a time.
-const FUNCTION: u64 = 28;
-/// See [`FUNCTION`].
+/// The nanoseconds of a power, and of a multiply-add, that is computed one element at a time.
+const POWER: u64 = 28;
+/// See [`POWER`].
 const SCALAR_PRODUCT: u64 = 2;
 
 impl Cost {
@@ -113,7 +113,7 @@ impl Net {
         let weight_bytes = lens.fold(0, u64::saturating_add).saturating_mul(4);
         let scalars = match (layer.layer.has(Trait::Scalar), multiply_adds) {
             (false, _) => 0,
-            (true, 0) => elements.saturating_mul(FUNCTION),
+            (true, 0) => elements.saturating_mul(POWER),
             (true, _) => multiply_adds.saturating_mul(SCALAR_PRODUCT),
         };
         // Layers that hand on their bottoms copy nothing.
@@ -162,7 +162,7 @@ impl Net {
 #[cfg(test)]
 mod tests {
     use super::super::layer::{
-        Convolution, ConvolutionDepthWise, Deconvolution, Gemm, InnerProduct, LSTM, Log, MatMul, ReLU,
+        Convolution, ConvolutionDepthWise, Deconvolution, Gemm, InnerProduct, LSTM, MatMul, Power, ReLU,
     };
     use super::*;
     use crate::tensor::Tensor;
@@ -184,11 +184,11 @@ mod tests {
         let mut net = Net::default();
         let x = net.push_input("x", &[1000]);
         let y = net.push("y", ReLU { slope: 0.0 }, &[x], &[1000]);
-        net.push("z", Log::default(), &[y], &[1000]);
-        let [relu, log] = [1, 2].map(|index| net.cost(&net.layers[net.layers.len() - 3 + index]).unwrap());
+        net.push("z", Power::default(), &[y], &[1000]);
+        let [relu, power] = [1, 2].map(|index| net.cost(&net.layers[net.layers.len() - 3 + index]).unwrap());
         assert_eq!(relu, Cost::passes(1, 1000));
-        assert_eq!(log.scalars, 28_000);
-        assert!(log.nanoseconds() > 10 * relu.nanoseconds());
+        assert_eq!(power.scalars, 28_000);
+        assert!(power.nanoseconds() > 10 * relu.nanoseconds());
         assert_eq!((relu + relu) * 2, relu * 4);
         assert_eq!(Cost::product(6, 7).multiply_adds, 42);
         assert_eq!(Cost::constants(5).weight_bytes, 20);

@@ -40,18 +40,22 @@ pub(super) fn declared_instead(graph: &Graph) -> impl Iterator<Item = String> {
     constants.map(|(_, at)| format!("{at}: {UNFIT}: runtimes of ONNX refuse the model"))
 }
 
+/// The longest name that is an example.
+const MAX_NAME: usize = 100;
+
 /// Warns of names that the runtime cannot read.
 pub(super) fn changed_names(changes: &Changes) -> Vec<String> {
     let describe = |Renamed { from, to }: &Renamed| format!("\"{from}\" is renamed to \"{to}\" in the net");
     let mut warnings: Vec<String> = changes.ends.iter().map(describe).collect();
-    match changes.inside.as_slice() {
-        [] => {}
-        [one] => warnings.push(describe(one)),
-        [first, rest @ ..] => {
-            let count = rest.len() + 1;
-            warnings.push(format!("{count} blobs are renamed: {}, and so on", describe(first)));
-        }
-    }
+    let shortest = changes.inside.iter().min_by_key(|renamed| renamed.from.len());
+    let example = shortest.filter(|renamed| renamed.from.len() <= MAX_NAME).map(describe);
+    warnings.extend(match (changes.inside.len(), example) {
+        (0, _) => None,
+        (1, Some(one)) => Some(one),
+        (many, Some(one)) => Some(format!("{many} blobs are renamed: {one}, and so on")),
+        (1, None) => Some("a blob is renamed: the runtime cannot read its name".to_owned()),
+        (many, None) => Some(format!("{many} blobs are renamed: the runtime cannot read their names")),
+    });
     warnings
 }
 

@@ -45,7 +45,7 @@ layer! {
     100 Erf(exactly(1), exactly(1)) [Gpu Function NoDepth] {}
 
     /// `base ^ (shift + scale * x)`; a base of -1 is e.
-    13 Exp(exactly(1), exactly(1)) [Function NoDepth Scalar] {
+    13 Exp(exactly(1), exactly(1)) [Function NoDepth] {
         params {
             0 base: f32 = -1.0,
             1 scale: f32 = 1.0,
@@ -78,7 +78,7 @@ layer! {
     }
 
     /// The logarithm of `shift + scale * x`; a base of -1 is e.
-    17 Log(exactly(1), exactly(1)) [Function NoDepth Scalar] {
+    17 Log(exactly(1), exactly(1)) [Function NoDepth] {
         params {
             0 base: f32 = -1.0,
             1 scale: f32 = 1.0,
