@@ -12,7 +12,7 @@ use crate::common::count::count;
 const MAX_CLAUSES: usize = 3;
 
 /// The maximum length of a clause, without -v.
-const MAX_CLAUSE: usize = 80;
+const MAX_CLAUSE: usize = 100;
 
 /// The size from which on an example is looked for.
 const EXAMPLE: i64 = 64;
@@ -60,6 +60,11 @@ struct Demand {
 }
 
 impl Demand {
+    /// Returns whether `below` can be a multiple of this number.
+    fn allows_below(&self, of: i64) -> bool {
+        self.below.is_none_or(|(_, other)| other == of)
+    }
+
     /// Returns the predicate: `multiples of 32 and at least 64`.
     fn words(&self, plural: bool) -> String {
         let factor = self.factor.map(|n| match plural {
@@ -81,6 +86,15 @@ impl Demand {
     }
 }
 
+/// Returns `(name, most, n)` if a condition is met by sizes that are at most `most` below a multiple of `n`.
+fn below_multiple(condition: &SizeCondition) -> Option<(String, i64, i64)> {
+    match condition {
+        // A size of 1 is left out: the long expression is listed by -v.
+        SizeCondition::Broadcast(a, b) => SizeCondition::Equal(a.clone(), b.clone()).below_multiple(),
+        other => other.below_multiple(),
+    }
+}
+
 /// Returns the conditions as sentences: those on single sizes first, one for all sizes with the same.
 fn clauses(conditions: &[SizeCondition]) -> Vec<String> {
     let mut demands: BTreeMap<String, Demand> = BTreeMap::new();
@@ -97,12 +111,18 @@ fn clauses(conditions: &[SizeCondition]) -> Vec<String> {
                 demand(size.to_string(), &|one| one.other = Some(*n));
             }
             SizeCondition::AtMost(size, bound) => others.push(format!("{size} is at most {bound}")),
-            SizeCondition::Broadcast(a, b) => {
-                others.push(format!("{a} and {b} are equal, or one of them is 1"))
-            }
-            other => match other.below_multiple() {
-                Some((name, most, of)) => demand(name, &|one| one.below = Some((most, of))),
-                None => others.push(other.to_string()),
+            other => match below_multiple(other) {
+                Some((name, most, of)) if demands.get(&name).is_none_or(|one| one.allows_below(of)) => {
+                    let below = &mut demands.entry(name).or_default().below;
+                    *below = Some((below.map_or(most, |(other, _)| most.min(other)), of));
+                }
+                Some((name, most, of)) => {
+                    others.push(format!("{name} is at most {most} below a multiple of {of}"))
+                }
+                None => others.push(match other {
+                    SizeCondition::Broadcast(a, b) => format!("{a} and {b} are equal, or one of them is 1"),
+                    other => other.to_string(),
+                }),
             },
         }
     }
@@ -142,6 +162,12 @@ mod tests {
             (
                 vec![SizeCondition::Equal((&h + 7).floor_div(8), (&h + 31).floor_div(32) * 4)],
                 &["H is at most 7 below a multiple of 32"],
+            ),
+            (
+                [4, 8, 16]
+                    .map(|n| SizeCondition::Broadcast(h.ceil_div(n), h.ceil_div(32) * (32 / n)))
+                    .to_vec(),
+                &["H is at most 3 below a multiple of 32"],
             ),
             (vec![SizeCondition::Broadcast(Dim::from(5), h.clone())], &["H is 1 or 5"]),
             (vec![SizeCondition::AtMost(&h + &w, s.clone())], &["H+W is at most S"]),
