@@ -1,6 +1,6 @@
 //! Statements of the facts on which lowerings rely.
 
-use super::assumption::may_round;
+use super::assumption::{may_round, named};
 use super::{AssumedFact, Lower, State};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{Access, Call, Op};
@@ -63,12 +63,15 @@ impl State {
     }
 
     /// States that the inputs of the net are finite, if a node needs finite floats; if no input is a float,
-    /// that the first value is finite that a node needs to be so: constants may have made it infinite.
+    /// that the first value is finite that a node needs to be so, or an output: constants may have made it
+    /// infinite.
     pub(super) fn assume_finite_inputs(&mut self, graph: &Graph) {
         let Some((value, node)) = self.assumptions.needs_finite.take() else { return };
         let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
         let inputs: Vec<ValueId> = graph.variable_inputs().into_iter().filter(is_float).collect();
         if inputs.is_empty() {
+            // A value without a name may depend on constants alone.
+            let value = named(graph, value).or(graph.outputs.first().copied()).unwrap_or(value);
             self.assumptions.add(graph, AssumedFact::Finite, value, Some(node));
         }
         for input in inputs {

@@ -172,7 +172,7 @@ impl Assumptions {
 
 /// Returns the value, or the nearest named one from whose elements it is computed; `None` if it is computed
 /// from sizes alone.
-fn named(graph: &Graph, id: ValueId) -> Option<ValueId> {
+pub(super) fn named(graph: &Graph, id: ValueId) -> Option<ValueId> {
     let (mut left, mut seen) = (VecDeque::from([id]), BTreeSet::from([id]));
     while let Some(id) = left.pop_front() {
         if !graph.value(id).name.is_empty() {

@@ -19,6 +19,11 @@ impl Shape {
         };
         self.len() == sizes.len() && self.iter().zip(sizes).all(same)
     }
+
+    /// Returns the shape with another size of the outermost axis.
+    pub(crate) fn with_outermost(&self, size: impl Into<Dim>) -> Shape {
+        std::iter::once(size.into()).chain(self.iter().skip(1).cloned()).collect()
+    }
 }
 
 /// Lists sizes: integers, sizes, and references to sizes.
@@ -26,13 +31,6 @@ macro_rules! shape {
     ( $( $size:expr ),* $(,)? ) => { [ $( $crate::tensor::Dim::from($size) ),* ] };
 }
 pub(crate) use shape;
-
-impl Shape {
-    /// Returns the shape with another size of the outermost axis.
-    pub(crate) fn with_outermost(&self, size: impl Into<Dim>) -> Shape {
-        std::iter::once(size.into()).chain(self.iter().skip(1).cloned()).collect()
-    }
-}
 
 impl Deref for Shape {
     type Target = [Dim];

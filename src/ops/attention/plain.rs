@@ -17,7 +17,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_plain)
         .multiply_adds(|call| Sizes::of_heads(call).ok()?.multiply_adds())
         .lowers_to("SDPA for runtimes that have it; Mul, MatMul, Add, Softmax, MatMul"),
-    // A mask of which minus infinity needs no care.
+    // A mask in which minus infinity needs no care.
     Row::of(NCNN_DOMAIN, "WithoutInfinity", Access::View, infer_same)
         .range(|_, _| Range { least: f64::from(HIDDEN), most: f64::INFINITY })
         .lower(|lower| lower.give(0, lower.input(0))),
