@@ -82,6 +82,8 @@ fn folders_are_refused_as_a_whole() {
     let config = read("config.json");
     put("config.json", b"{\"vocab_size\": 12}");
     room.expect("exported -o bundle", 2, "a vocabulary of 12 tokens, and the model of 1000");
+    put("config.json", b"{\"architectures\": [\"BertForMaskedLM\"]}");
+    room.expect("exported -o bundle", 2, "BertForMaskedLM continues no text");
     put("config.json", b"{");
     room.expect("exported -o bundle", 2, "config.json: no JSON");
     fs::remove_file(room.path("exported/config.json")).unwrap();

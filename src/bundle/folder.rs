@@ -27,10 +27,15 @@ const TOKENIZER: [&str; 8] = [
     "tokenizer.model",
 ];
 
+/// The ends of the names of architectures that continue a text.
+const DECODERS: [&str; 3] = ["ForCausalLM", "LMHeadModel", "ForConditionalGeneration"];
+
 /// A folder.
 pub(super) struct Folder {
     pub path: PathBuf,
     models: Vec<PathBuf>,
+    /// The name of the class of transformers, if `config.json` has one.
+    architecture: Option<String>,
     pub model_type: Option<String>,
     pub vocabulary: Option<i64>,
     pub begin: Option<i64>,
@@ -88,6 +93,7 @@ impl Folder {
         Ok(Folder {
             path: path.to_owned(),
             models,
+            architecture: config.pointer("/architectures/0").and_then(Value::as_str).map(str::to_owned),
             model_type: config.get("model_type").and_then(Value::as_str).map(str::to_owned),
             vocabulary: of_text("vocab_size").and_then(Value::as_i64),
             begin: either("bos_token_id").and_then(Value::as_i64),
@@ -110,6 +116,11 @@ impl Folder {
         if has("encoder_model.onnx") || has("vision_encoder.onnx") {
             let what = "the model has an encoder: a bundle has one decoder so far";
             return Err(listed(Error::usage(what).in_file(&self.path), &self.models));
+        }
+        let is_decoder = |name: &str| DECODERS.iter().any(|end| name.ends_with(end));
+        if let Some(other) = self.architecture.as_deref().filter(|name| !is_decoder(name)) {
+            let what = format!("{other} continues no text: a bundle has a decoder so far");
+            return Err(listed(Error::usage(what).in_file(&self.path.join("config.json")), &self.models));
         }
         let find = |name: &&str| self.models.iter().find(|model| model.ends_with(name));
         let only = || self.models.first().filter(|_| self.models.len() == 1);
