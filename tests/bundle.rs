@@ -19,17 +19,27 @@ use serde_json::Value;
 /// What programs that read texts import.
 const TEXTS: (&str, &[&str]) = ("texts", &["tokenizers==0.22.2", "jinja2==3.1.6", "markupsafe==3.0.4"]);
 
-/// Makes the folder of a decoder.
-fn exported(room: &Room, python: &Path) {
+/// Makes the folder of a decoder or an encoder.
+fn exported(room: &Room, python: &Path, kind: &str) {
     let mut make = Command::new(python);
     make.env("PYTHONPATH", packages::packages(python, packages::PICTURES));
-    support::run(make.arg("tests/programs/bundle.py").arg(room.path("exported")));
+    support::run(make.arg("tests/programs/bundle.py").arg(room.path("exported")).arg(kind));
+}
+
+/// Runs the program of a bundle; returns what it prints.
+fn printed(room: &Room, python: &Path, bundle: &str, words: &[&str]) -> String {
+    let mut run = Command::new(python);
+    run.env("PYTHONPATH", packages::packages(python, TEXTS));
+    let output = run.arg(room.path(&format!("{bundle}/run.py"))).args(words).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said
 }
 
 #[test]
 fn a_decoder_continues_a_text() {
     let (room, python) = (Room::new(), support::python());
-    exported(&room, &python);
+    exported(&room, &python, "decoder");
     let said = room.expect("exported -o bundle", 0, "to run it:");
     let model = Path::new("exported").join("onnx").join("model.onnx");
     assert!(said.contains(&format!("the decoder is {}; to run it", model.display())), "{said}");
@@ -48,14 +58,7 @@ fn a_decoder_continues_a_text() {
         fs::read_dir(room.path("bundle")).unwrap().map(|file| file.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, files);
-    let program = |words: &[&str]| {
-        let mut run = Command::new(&python);
-        run.env("PYTHONPATH", packages::packages(&python, TEXTS));
-        let output = run.arg(room.path("bundle/run.py")).args(words).output().unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-        said
-    };
+    let program = |words: &[&str]| printed(&room, &python, "bundle", words);
     // The text ends before a token that ends it.
     let expected: Vec<String> = (8..20).map(|n| n.to_string()).collect();
     assert_eq!(program(&["5", "7"]), expected.join(" ") + "\n");
@@ -72,9 +75,43 @@ fn a_decoder_continues_a_text() {
 }
 
 #[test]
+fn an_encoder_makes_vectors_of_texts() {
+    let (room, python) = (Room::new(), support::python());
+    exported(&room, &python, "encoder");
+    let said = room.expect("exported -o mean", 0, "the encoder is");
+    assert!(said.contains("run.py \"a cat sleeps\""), "{said}");
+    // The mean of [3, 10] and [5, 10], and [40, 10].
+    let compared = |bundle: &str| printed(&room, &python, bundle, &["3 5", "40"]);
+    let text = compared("mean");
+    assert!(
+        text.contains("2 vectors of 2 numbers") && text.ends_with(" 1.0000  3 5\n 0.5855  40\n"),
+        "{text}"
+    );
+    assert!(room.path("mean/vectors.npy").exists());
+    let modules = r#"[{"path": "p", "type": "s.Pooling"}, {"path": "n", "type": "s.Normalize"}]"#;
+    room.put("exported/modules.json", modules.as_bytes());
+    fs::create_dir(room.path("exported/p")).unwrap();
+    room.put("exported/p/config.json", br#"{"pooling_mode_cls_token": true}"#);
+    room.expect("exported -o first", 0, "");
+    let text = compared("first");
+    assert!(text.ends_with(" 0.5111  40\n"), "{text}");
+    let bundle: Value = serde_json::from_slice(&fs::read(room.path("first/bundle.json")).unwrap()).unwrap();
+    assert_eq!(bundle["task"], "feature-extraction");
+    assert_eq!(bundle["pooling"]["kind"], "first");
+    assert_eq!(bundle["pooling"]["is_normalized"], true);
+    room.put("exported/p/config.json", br#"{"pooling_mode_max_tokens": true}"#);
+    room.expect("exported -o other", 2, "a pooling other than");
+    room.expect(
+        &format!("verify {} first/encoder.param", Path::new("exported/onnx/model.onnx").display()),
+        0,
+        "verified",
+    );
+}
+
+#[test]
 fn folders_are_refused_as_a_whole() {
     let (room, python) = (Room::new(), support::python());
-    exported(&room, &python);
+    exported(&room, &python, "decoder");
     room.expect("exported", 2, "-o DIR makes a bundle");
     room.expect("exported -o bundle --dry-run", 2, "a folder becomes a folder of fixed files");
     let put = |name: &str, bytes: &[u8]| room.put(&format!("exported/{name}"), bytes);
@@ -83,7 +120,7 @@ fn folders_are_refused_as_a_whole() {
     put("config.json", b"{\"vocab_size\": 12}");
     room.expect("exported -o bundle", 2, "a vocabulary of 12 tokens, and the model of 1000");
     put("config.json", b"{\"architectures\": [\"BertForMaskedLM\"]}");
-    room.expect("exported -o bundle", 2, "BertForMaskedLM continues no text");
+    room.expect("exported -o bundle", 2, "BertForMaskedLM continues no text, and gives no vectors");
     put("config.json", b"{");
     room.expect("exported -o bundle", 2, "config.json: no JSON");
     fs::remove_file(room.path("exported/config.json")).unwrap();

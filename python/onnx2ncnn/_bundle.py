@@ -34,8 +34,8 @@ class Bundle:
 
 @_options.signature
 def convert_folder(folder: str | os.PathLike[str], to: str | os.PathLike[str], **options: Unpack[Options]) -> Bundle:
-    """Converts the folder of a decoder, as optimum and transformers write it, to a bundle: the net, a program that continues a text,
-    `bundle.json`, and the files of the tokenizer. All files are written, or none.
+    """Converts the folder of a model of texts, as optimum and transformers write it, to a bundle: the net, a program that continues a
+    text or makes vectors of texts, `bundle.json`, and the files of the tokenizer. All files are written, or none.
 
     Args:
         folder: The folder, with a model, `config.json` and `tokenizer.json`.

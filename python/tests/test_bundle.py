@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_folder_becomes_a_bundle(tmp_path):
     pytest.importorskip("PIL")
     exported = tmp_path / "exported"
-    subprocess.run([sys.executable, ROOT / "tests/programs/bundle.py", exported], check=True)
+    subprocess.run([sys.executable, ROOT / "tests/programs/bundle.py", exported, "decoder"], check=True)
     bundle = onnx2ncnn.convert_folder(exported, tmp_path / "bundle")
     assert bundle.model == exported / "onnx" / "model.onnx" and bundle.folder / "run.py" in bundle.files
     assert json.loads((bundle.folder / "bundle.json").read_text())["task"] == "text-generation"

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{Continuation, Pooling, PoolingKind, Task};
 use crate::api::{Conversion, Converter};
 use crate::error::{Error, Result};
 use crate::onnx::{Input, models_in};
@@ -29,6 +30,19 @@ const TOKENIZER: [&str; 8] = [
 
 /// The ends of the names of architectures that continue a text.
 const DECODERS: [&str; 3] = ["ForCausalLM", "LMHeadModel", "ForConditionalGeneration"];
+
+/// The output that is the vector of a text.
+const COMPUTED: &str = "sentence_embedding";
+
+/// The outputs of which a program makes vectors of texts, the preferred ones first.
+const VECTORS: [&str; 3] = [COMPUTED, "token_embeddings", "last_hidden_state"];
+
+/// The keys of sentence-transformers for poolings.
+const POOLINGS: [(&str, PoolingKind); 3] = [
+    ("pooling_mode_cls_token", PoolingKind::First),
+    ("pooling_mode_mean_tokens", PoolingKind::Mean),
+    ("pooling_mode_lasttoken", PoolingKind::Last),
+];
 
 /// A folder.
 pub(super) struct Folder {
@@ -106,21 +120,16 @@ impl Folder {
         })
     }
 
-    /// Returns the model of a decoder.
+    /// Returns the model, and what its net does.
     ///
     /// # Errors
     ///
     /// `Usage` if the folder has none, or needs several nets.
-    pub fn decoder(&self, converter: &Converter) -> Result<PathBuf> {
+    pub fn model(&self, converter: &Converter) -> Result<(PathBuf, Task)> {
         let has = |name: &str| self.models.iter().any(|model| model.ends_with(name));
         if has("encoder_model.onnx") || has("vision_encoder.onnx") {
             let what = "the model has an encoder: a bundle has one decoder so far";
             return Err(listed(Error::usage(what).in_file(&self.path), &self.models));
-        }
-        let is_decoder = |name: &str| DECODERS.iter().any(|end| name.ends_with(end));
-        if let Some(other) = self.architecture.as_deref().filter(|name| !is_decoder(name)) {
-            let what = format!("{other} continues no text: a bundle has a decoder so far");
-            return Err(listed(Error::usage(what).in_file(&self.path.join("config.json")), &self.models));
         }
         let find = |name: &&str| self.models.iter().find(|model| model.ends_with(name));
         let only = || self.models.first().filter(|_| self.models.len() == 1);
@@ -135,11 +144,79 @@ impl Folder {
         })?;
         let reads = |name: &str| inspection.inputs.iter().any(|input| input.name == name);
         let gives = |name: &str| inspection.outputs.iter().any(|output| output.name == name);
-        if !reads("input_ids") || !gives("logits") {
-            let what = "no decoder of texts: it has no input \"input_ids\" or no output \"logits\"";
+        let vectors = VECTORS.iter().find(|name| gives(name));
+        if !reads("input_ids") || !gives("logits") && vectors.is_none() {
+            let what = format!(
+                "neither a decoder nor an encoder of texts: it needs the input \"input_ids\" and an output \"logits\" \
+                 or \"{}\"",
+                VECTORS.join("\", \"")
+            );
             return Err(listed(Error::usage(what).in_file(model), &self.models));
         }
-        Ok(model.clone())
+        if let Some(output) = vectors.filter(|_| !gives("logits")) {
+            return Ok((model.clone(), Task::Vectors(self.pooling(output)?)));
+        }
+        let is_decoder = |name: &str| DECODERS.iter().any(|end| name.ends_with(end));
+        match self.architecture.as_deref().filter(|name| !is_decoder(name)) {
+            Some(other) => {
+                let what = format!("{other} continues no text, and gives no vectors");
+                Err(listed(Error::usage(what).in_file(self.path.join("config.json")), &self.models))
+            }
+            None => Ok((model.clone(), Task::Continue)),
+        }
+    }
+
+    /// Returns how a program continues texts.
+    pub fn continuation(&self) -> Continuation {
+        Continuation {
+            ends: self.ends.clone(),
+            has_chat: self.chat.is_some(),
+            begin: self.begin_text.clone(),
+            end: self.end_text.clone(),
+            temperature: self.sampling.temperature.unwrap_or(1.0),
+            top_k: self.sampling.top_k.unwrap_or(0),
+            top_p: self.sampling.top_p.unwrap_or(1.0),
+            repetition: self.sampling.repetition_penalty.unwrap_or(1.0),
+        }
+    }
+
+    /// Returns how an output becomes the vector of a text, as the files of sentence-transformers say; without
+    /// them it is the mean, which is their default.
+    fn pooling(&self, output: &str) -> Result<Pooling> {
+        let modules = json(&self.path, "modules.json")?.unwrap_or(Value::Null);
+        let modules = modules.as_array().map(Vec::as_slice).unwrap_or_default();
+        let text = |module: &Value, key: &str| {
+            module.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let find = |end: &str| modules.iter().find(|module| text(module, "type").ends_with(end));
+        let of_pooling = match find(".Pooling") {
+            Some(module) => json(&self.path.join(text(module, "path")), "config.json")?,
+            None => None,
+        };
+        let kind = match (output == COMPUTED, of_pooling) {
+            (true, _) => PoolingKind::Computed,
+            (_, None) => PoolingKind::Mean,
+            (_, Some(config)) => {
+                let has = |key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
+                let chosen: Vec<PoolingKind> =
+                    POOLINGS.iter().filter(|(key, _)| has(key)).map(|(_, kind)| *kind).collect();
+                match (chosen.as_slice(), has("pooling_mode_max_tokens")) {
+                    ([only], false) => *only,
+                    _ => {
+                        let what =
+                            "modules.json has a pooling other than the mean, the first or the last token";
+                        return Err(Error::usage(what).in_file(&self.path));
+                    }
+                }
+            }
+        };
+        let sentences = json(&self.path, "sentence_bert_config.json")?.unwrap_or(Value::Null);
+        Ok(Pooling {
+            output: output.to_owned(),
+            kind,
+            is_normalized: kind != PoolingKind::Computed && find(".Normalize").is_some(),
+            most_tokens: sentences.get("max_seq_length").and_then(Value::as_i64),
+        })
     }
 
     /// Compares the files with the model.

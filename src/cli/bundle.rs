@@ -12,7 +12,7 @@ use super::destination::Destination;
 use super::summary::{self, Files, Stream, Summary};
 use super::terminal::printable;
 
-/// Converts the folder of a decoder, and returns the summary.
+/// Converts the folder of a model of texts, and returns the summary.
 pub(super) fn convert_to_bundle(arguments: &Arguments, to: &Path) -> Result<Summary, Refusal> {
     let start = Instant::now();
     let Arguments { split_at, ultralytics, further, dry_run, verify, half, .. } = arguments;
@@ -40,9 +40,9 @@ pub(super) fn convert_to_bundle(arguments: &Arguments, to: &Path) -> Result<Summ
     let model = printable(&bundle.model.display().to_string());
     let added =
         if bundle.added.is_empty() { String::new() } else { format!(" with {}", bundle.added.join(" ")) };
-    let _ = writeln!(text, "the decoder is {model}{added}; to run it:");
-    let _ =
-        writeln!(text, "  python3 {} \"Once upon a time\"", printable(&bundle.program.display().to_string()));
+    let _ = writeln!(text, "the {} is {model}{added}; to run it:", bundle.net);
+    let program = printable(&bundle.program.display().to_string());
+    let _ = writeln!(text, "  python3 {program} {}", bundle.example());
     summary.add(Stream::Error, text);
     Ok(summary)
 }

@@ -114,6 +114,7 @@ impl<'a> Facts<'a> {
             Tail::Scores { output, .. }
             | Tail::Text { output }
             | Tail::Next { output }
+            | Tail::Vector { output }
             | Tail::Map { output, .. }
             | Tail::Sound { output, .. } => at == *output,
             Tail::Shapes => !purpose.states().any(|(_, output)| at == output),
@@ -229,7 +230,11 @@ fn most_tokens(subject: &Subject, purpose: &Purpose) -> Option<i64> {
         SizeCondition::AtMost(size, Dim::Known(most)) if is_of_tokens(size) => Some(*most),
         _ => None,
     });
-    bounds.min()
+    let stated = match subject.text {
+        Some(Text::Vectors(pooling)) => pooling.most_tokens,
+        _ => None,
+    };
+    bounds.chain(stated).min()
 }
 
 /// Returns the table of inputs and outputs.

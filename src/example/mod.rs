@@ -26,7 +26,7 @@ use facts::Facts;
 
 pub(crate) use metadata::metadata;
 pub(crate) use purpose::picture_sides;
-pub(crate) use subject::{Files, Subject, Text};
+pub(crate) use subject::{Continuation, Files, Pooling, PoolingKind, Subject, Text};
 
 /// The templates of programs, and those that they include.
 const TEMPLATES: [(&str, &str); 9] = [

@@ -8,9 +8,42 @@ use crate::ncnn::Net;
 use crate::pipeline::{Computed, Metadata, Pixels, Port, Rest};
 use crate::tensor::{Dim, SizeCondition};
 
-/// Facts of a tokenizer and of the texts that a decoder continues.
+/// What a program that has the files of a tokenizer does with texts.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Text {
+#[serde(untagged)]
+pub(crate) enum Text {
+    /// It continues a text.
+    Continued(Continuation),
+    /// It makes a vector of each text.
+    Vectors(Pooling),
+}
+
+/// How results become the vector of a text.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Pooling {
+    /// The name of the output.
+    pub output: String,
+    pub kind: PoolingKind,
+    /// Whether vectors have the length 1.
+    pub is_normalized: bool,
+    /// The most tokens of a text, if the folder has a number.
+    pub most_tokens: Option<i64>,
+}
+
+/// The vector of a text, of those of its tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PoolingKind {
+    Mean,
+    First,
+    Last,
+    /// The net computes it.
+    Computed,
+}
+
+/// Facts of the texts that a decoder continues.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Continuation {
     /// The tokens that end a text.
     pub ends: Vec<i64>,
     /// Whether there is a template of chats.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::boxes::Boxes;
 use super::purpose::{Picture, Source};
-use super::subject::Subject;
+use super::subject::{Subject, Text};
 use crate::common::int::Int;
 use crate::ncnn::{Net, NetLayer};
 use crate::pipeline::Port;
@@ -46,6 +46,8 @@ pub(super) enum Tail {
     Text { output: usize },
     /// Prints the most probable next token.
     Next { output: usize },
+    /// Makes a vector of each text, and compares them.
+    Vector { output: usize },
     /// Prints shapes and magnitudes.
     Shapes,
 }
@@ -97,7 +99,10 @@ pub(super) fn tail(subject: &Subject, source: Source, has_states: bool) -> Tail 
                 .or_else(|| map(subject, picture))
                 .or_else(|| scores(subject))
         }
-        Source::Tokens => next(subject, has_states).or_else(|| sound(subject)).or_else(|| scores(subject)),
+        Source::Tokens => vector(subject)
+            .or_else(|| next(subject, has_states))
+            .or_else(|| sound(subject))
+            .or_else(|| scores(subject)),
         Source::Arrays => {
             sound(subject).or_else(|| scores(subject).filter(|_| !subject.metadata.classes.is_empty()))
         }
@@ -188,6 +193,13 @@ fn next(subject: &Subject, has_states: bool) -> Option<Tail> {
         _ => false,
     };
     is_next.then_some(Tail::Next { output: logits })
+}
+
+/// Returns the output with the vectors of texts, if the program is to make these.
+fn vector(subject: &Subject) -> Option<Tail> {
+    let Some(Text::Vectors(pooling)) = subject.text else { return None };
+    let output = subject.outputs.iter().position(|port| port.name == pooling.output)?;
+    Some(Tail::Vector { output })
 }
 
 fn scores(subject: &Subject) -> Option<Tail> {
