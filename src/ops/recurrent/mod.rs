@@ -41,6 +41,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(|x| unroll::expand_recurrent(x, Cell::Rnn))
         .lower(|lower| lower::lower_recurrent(lower, Cell::Rnn))
         .range(|call, _| range_of_states(call, None))
+        .further_range(|call, _| range_of_states(call, None))
         .multiply_adds(multiply_adds)
         .expects(|call, index, _| expected(call, index))
         .lowers_to("RNN for each sequence; unrolled steps where they are faster, or for what the layer lacks")
@@ -54,6 +55,7 @@ const fn gru(domain: &'static str, name: &'static str) -> Row {
         .expand(|x| unroll::expand_recurrent(x, Cell::Gru))
         .lower(|lower| lower::lower_recurrent(lower, Cell::Gru))
         .range(|call, inputs| range_of_states(call, inputs.get(input::INITIAL_H)))
+        .further_range(|call, inputs| range_of_states(call, inputs.get(input::INITIAL_H)))
         .multiply_adds(multiply_adds)
 }
 
