@@ -101,6 +101,8 @@ fn an_encoder_makes_vectors_of_texts() {
     assert_eq!(bundle["pooling"]["is_normalized"], true);
     room.put("exported/p/config.json", br#"{"pooling_mode_max_tokens": true}"#);
     room.expect("exported -o other", 2, "a pooling other than");
+    room.put("exported/modules.json", br#"[{"path": "d", "type": "s.Dense"}]"#);
+    room.expect("exported -o other", 2, "the module s.Dense has no program");
     room.expect(
         &format!("verify {} first/encoder.param", Path::new("exported/onnx/model.onnx").display()),
         0,

@@ -37,6 +37,9 @@ const COMPUTED: &str = "sentence_embedding";
 /// The outputs of which a program makes vectors of texts, the preferred ones first.
 const VECTORS: [&str; 3] = [COMPUTED, "token_embeddings", "last_hidden_state"];
 
+/// The ends of the names of the modules of sentence-transformers that a program has.
+const MODULES: [&str; 3] = [".Transformer", ".Pooling", ".Normalize"];
+
 /// The keys of sentence-transformers for poolings.
 const POOLINGS: [(&str, PoolingKind); 3] = [
     ("pooling_mode_cls_token", PoolingKind::First),
@@ -189,26 +192,15 @@ impl Folder {
             module.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let find = |end: &str| modules.iter().find(|module| text(module, "type").ends_with(end));
-        let of_pooling = match find(".Pooling") {
-            Some(module) => json(&self.path.join(text(module, "path")), "config.json")?,
-            None => None,
-        };
-        let kind = match (output == COMPUTED, of_pooling) {
-            (true, _) => PoolingKind::Computed,
-            (_, None) => PoolingKind::Mean,
-            (_, Some(config)) => {
-                let has = |key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
-                let chosen: Vec<PoolingKind> =
-                    POOLINGS.iter().filter(|(key, _)| has(key)).map(|(_, kind)| *kind).collect();
-                match (chosen.as_slice(), has("pooling_mode_max_tokens")) {
-                    ([only], false) => *only,
-                    _ => {
-                        let what =
-                            "modules.json has a pooling other than the mean, the first or the last token";
-                        return Err(Error::usage(what).in_file(&self.path));
-                    }
-                }
-            }
+        let is_known = |module: &Value| MODULES.iter().any(|end| text(module, "type").ends_with(end));
+        if let Some(other) = modules.iter().find(|module| output != COMPUTED && !is_known(module)) {
+            let what = format!("the module {} has no program", text(other, "type"));
+            return Err(Error::usage(what).in_file(self.path.join("modules.json")));
+        }
+        let kind = match find(".Pooling") {
+            _ if output == COMPUTED => PoolingKind::Computed,
+            None => PoolingKind::Mean,
+            Some(module) => pooling_kind(&self.path.join(text(module, "path")))?,
         };
         let sentences = json(&self.path, "sentence_bert_config.json")?.unwrap_or(Value::Null);
         Ok(Pooling {
@@ -238,6 +230,26 @@ impl Folder {
             _ => Ok(()),
         }
     }
+}
+
+/// Reads the pooling of a folder of sentence-transformers.
+fn pooling_kind(folder: &Path) -> Result<PoolingKind> {
+    let path = folder.join("config.json");
+    let config = json(folder, "config.json")?;
+    let Some(Value::Object(config)) = config else {
+        return Err(Error::usage("the file of the pooling is missing, or no object").in_file(path));
+    };
+    let modes = config.iter().filter(|(key, value)| key.starts_with("pooling_mode_") && **value == true);
+    let modes: Vec<&str> = modes.map(|(key, _)| key.as_str()).collect();
+    let kind = |mode: &str| POOLINGS.iter().find(|(key, _)| *key == mode).map(|(_, kind)| *kind);
+    let found = match modes.as_slice() {
+        [only] => kind(only),
+        _ => None,
+    };
+    found.ok_or_else(|| {
+        let what = "a pooling other than the mean, the first or the last token";
+        Error::usage(what).in_file(path)
+    })
 }
 
 /// Adds the models that can be converted one by one.
