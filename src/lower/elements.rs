@@ -28,7 +28,12 @@ pub(super) fn is_empty(graph: &Graph, id: ValueId) -> bool {
 
 /// Refuses a value with more elements than a blob can have.
 pub(crate) fn check_size(graph: &Graph, id: ValueId) -> Result<()> {
-    let known = graph.value(id).shape.iter().flatten().filter_map(Dim::known);
+    check_count(graph.value(id).shape.as_deref().unwrap_or_default())
+}
+
+/// Refuses a shape of more elements than a blob can have.
+pub(crate) fn check_count(shape: &[Dim]) -> Result<()> {
+    let known = shape.iter().filter_map(Dim::known);
     let elements = known.fold(1_i64, |n, size| n.saturating_mul(size.max(1)));
     if elements > limits::BLOB_ELEMENTS {
         return Err(Error::limit(format!(

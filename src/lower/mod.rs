@@ -41,8 +41,8 @@ use crate::op::Call;
 use crate::tensor::SizeCondition;
 
 pub use assumption::{AssumedFact, Assumption};
+pub(crate) use elements::{check_count, check_numbers, check_size, inexact_integer};
 use elements::{check_elements, is_empty};
-pub(crate) use elements::{check_numbers, check_size, inexact_integer};
 pub(crate) use exact::{HALF_OF_INFINITY, is_power_of_two, nudged_quotient};
 pub(crate) use form::{extended, interface_axes, interface_form, line_form, same_elements};
 pub(crate) use formula::{Formula, Operand, ScalarOrBlob};

@@ -3,6 +3,7 @@
 use super::kernel::Kernel;
 use super::lower_kernel;
 use super::node::{fixed, read_group, read_kernel_shape, split_shape};
+use crate::lower::check_count;
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::{Pads, Window, read_window};
 
@@ -119,11 +120,16 @@ pub(super) fn lower_conv_transpose(lower: &Lower) -> Result<()> {
     let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
     let mut spans = Vec::with_capacity(spatial.len());
     let mut output_pads = Vec::with_capacity(spatial.len());
-    for (axis, input) in spatial.iter().enumerate() {
+    // The layer computes what is cut off, too.
+    let (outer, sizes) = lower.output_shape(0)?.split_at(2);
+    let mut computed = outer.to_vec();
+    for ((axis, input), size) in spatial.iter().enumerate().zip(sizes) {
         let (begin, end, added) = conv.crops(axis, input)?;
+        computed.push(size + (begin + end));
         spans.push(conv.window.span(axis, begin, end)?);
         output_pads.push(i32::try_from(added)?);
     }
+    check_count(&computed)?;
     let group = usize::try_from(conv.group)?;
     let kernel = Kernel {
         num_output: fixed(lower.output_shape(0)?.at(1)?)?,

@@ -15,6 +15,9 @@ use crate::ops::prelude::*;
 use crate::ops::spatial::window::{Pads, Window, WindowAxis};
 use crate::tensor::{Border, Span};
 
+/// The most elements of a dilated window: each is a slice.
+const MAX_SLICES: i64 = 4096;
+
 /// Returns windows over free sizes.
 pub(super) fn pool_free<'l>(lower: &'l Lower, pool: &Pool, x: Nd<'l>, top: &[Dim]) -> Result<Nd<'l>> {
     let (_, _, spatial) = split_shape(lower.shape(0)?)?;
@@ -137,6 +140,11 @@ impl Covered<'_> {
     /// Returns dilated windows along an axis that is padded.
     fn dilated<'l>(&self, x: Nd<'l>, axis: usize, span: &WindowAxis) -> Result<Nd<'l>> {
         let (kernel, dilation) = (i64::from(span.kernel), i64::from(span.dilation));
+        if kernel > MAX_SLICES {
+            return Err(Error::limit(format!(
+                "dilated windows of {kernel} elements over an axis of free size (at most {MAX_SLICES})"
+            )));
+        }
         let starts = x.size(axis) - (kernel - 1) * dilation;
         let elements = (0..kernel).map(|element| x.slice(axis, element * dilation, &starts));
         let combine = |a: Nd<'l>, b| if self.pooling_type == MAX { a.maximum(b) } else { a + b };
