@@ -52,7 +52,7 @@ mod verify;
 pub use api::{
     Chain, Conversion, Converter, HalfBlob, InnerBlob, Part, Refusal, Simplified, Step, Supported, supported,
 };
-pub use bundle::{BUNDLE_VERSION, Bundle, convert_folder};
+pub use bundle::{BUNDLE_VERSION, Bundle, BundleNet, convert_folder};
 pub use example::Language;
 pub use graph::Unfused;
 pub use lower::{AssumedFact, Assumption};

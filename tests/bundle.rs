@@ -42,7 +42,7 @@ fn a_decoder_continues_a_text() {
     exported(&room, &python, "decoder");
     let said = room.expect("exported -o bundle", 0, "to run it:");
     let model = Path::new("exported").join("onnx").join("model.onnx");
-    assert!(said.contains(&format!("the decoder is {}; to run it", model.display())), "{said}");
+    assert!(said.contains(&format!("decoder: {}\n", model.display())), "{said}");
     let files = [
         "README.md",
         "bundle.json",
@@ -78,7 +78,7 @@ fn a_decoder_continues_a_text() {
 fn an_encoder_makes_vectors_of_texts() {
     let (room, python) = (Room::new(), support::python());
     exported(&room, &python, "encoder");
-    let said = room.expect("exported -o mean", 0, "the encoder is");
+    let said = room.expect("exported -o mean", 0, "encoder: ");
     assert!(said.contains("run.py \"a cat sleeps\""), "{said}");
     // The mean of [3, 10] and [5, 10], and [40, 10].
     let compared = |bundle: &str| printed(&room, &python, bundle, &["3 5", "40"]);
@@ -111,6 +111,87 @@ fn an_encoder_makes_vectors_of_texts() {
 }
 
 #[test]
+fn a_decoder_makes_a_text_of_another_one() {
+    let (room, python) = (Room::new(), support::python());
+    exported(&room, &python, "text");
+    let said = room.expect("exported -o bundle", 0, "to run it:");
+    let model = |name: &str| Path::new("exported").join("onnx").join(format!("{name}_model.onnx"));
+    let keys = format!("keys: {} with --outputs present.0.encoder.key\n", model("decoder").display());
+    assert!(said.contains(&keys), "{said}");
+    // From the largest number on, without 6, with which no text begins.
+    let counted: Vec<String> = [5].into_iter().chain(7..20).map(|n| n.to_string()).collect();
+    assert_eq!(printed(&room, &python, "bundle", &["3", "5"]), counted.join(" ") + "\n");
+    for net in ["encoder", "keys", "decoder"] {
+        let model = match net {
+            "encoder" => model("encoder"),
+            "keys" => model("decoder"),
+            _ => model("decoder_with_past"),
+        };
+        room.expect(&format!("verify {} bundle/{net}.param", model.display()), 0, "verified");
+    }
+    let bundle: Value = serde_json::from_slice(&fs::read(room.path("bundle/bundle.json")).unwrap()).unwrap();
+    assert_eq!(bundle["task"], "text2text-generation");
+    let links = serde_json::json!([["past_key_values.0.encoder.key", "present.0.encoder.key"]]);
+    assert_eq!(bundle["sequence"]["links"], links);
+    assert_eq!(bundle["sequence"]["suppressed_first"], serde_json::json!([6]));
+    fs::remove_file(room.path("exported/onnx/decoder_with_past_model.onnx")).unwrap();
+    room.expect("exported -o other", 2, "the decoder has no caches");
+    assert!(!room.path("other").exists());
+}
+
+#[test]
+fn a_decoder_makes_a_text_of_a_sound() {
+    let (room, python) = (Room::new(), support::python());
+    exported(&room, &python, "speech");
+    room.expect("exported -o bundle", 0, "run.py sound.wav");
+    let mut make = Command::new(&python);
+    let sound = "
+import sys, wave
+import numpy as np
+
+times = np.arange(1000) / 8000
+samples = (12000 * np.sin(2 * np.pi * (300 + 4000 * times) * times)).astype('<i2')
+for name, rate in (('sound', 8000), ('fast', 16000)):
+    with wave.open(f'{sys.argv[1]}/{name}.wav', 'wb') as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(samples.tobytes())
+";
+    support::run(make.args(["-c", sound]).arg(room.path("")));
+    let path = |name: &str| room.path(name).display().to_string();
+    let counted: Vec<String> = (3..20).map(|n| n.to_string()).collect();
+    let said = printed(&room, &python, "bundle", &[&path("sound.wav")]);
+    assert_eq!(said, counted.join(" ") + "\n");
+    // The numbers are those of transformers 4.57.
+    let mut run = Command::new(&python);
+    run.env("PYTHONPATH", packages::packages(&python, TEXTS)).current_dir(room.path("bundle"));
+    let compare = format!(
+        "
+import numpy as np, run
+
+part, = run.parts({:?})
+expected = [[0.67236, 0.74491, -0.11205, -1.25468], [0.36593, 0.43507, 0.71219, -1.25468],
+            [0.06328, -0.69468, 0.56835, -1.25468], [-0.11468, -1.1827, -0.8139, -1.25468]]
+features = run.features(part)
+assert features.shape == (4, 100) and np.abs(features[:, [0, 10, 50, 99]] - expected).max() < 2e-5
+",
+        path("sound.wav")
+    );
+    support::run(run.args(["-c", &compare]));
+    let mut wrong = Command::new(&python);
+    wrong.env("PYTHONPATH", packages::packages(&python, TEXTS));
+    let refused = wrong.arg(room.path("bundle/run.py")).arg(path("fast.wav")).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("-ar 8000 -ac 1"), "{said}");
+    let config = room.path("exported/preprocessor_config.json");
+    fs::write(&config, "{\"sampling_rate\": 8000, \"feature_extractor_type\": \"Other\"}").unwrap();
+    room.expect("exported -o other", 2, "features other than those of WhisperFeatureExtractor");
+    fs::remove_file(config).unwrap();
+    room.expect("exported -o other", 2, "preprocessor_config.json is missing");
+}
+
+#[test]
 fn folders_are_refused_as_a_whole() {
     let (room, python) = (Room::new(), support::python());
     exported(&room, &python, "decoder");
@@ -129,7 +210,7 @@ fn folders_are_refused_as_a_whole() {
     room.expect("exported -o bundle", 2, "config.json is missing");
     put("config.json", &config);
     put("onnx/encoder_model.onnx", b"");
-    room.expect("exported -o bundle", 2, "the model has an encoder");
+    room.expect("exported -o bundle", 2, "the decoder has no caches");
     fs::remove_file(room.path("exported/onnx/encoder_model.onnx")).unwrap();
     let tokenizer = read("tokenizer.json");
     fs::remove_file(room.path("exported/tokenizer.json")).unwrap();

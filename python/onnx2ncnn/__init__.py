@@ -23,7 +23,7 @@ from ._refused import Diagnostic, Refused
 
 if TYPE_CHECKING:
     from . import torch
-    from ._bundle import Bundle, convert_folder
+    from ._bundle import Bundle, BundleNet, convert_folder
     from ._chain import Chain, Step, convert_chain
     from ._many import Converted, convert_many
     from ._proof import Proof, WindowProof
@@ -37,6 +37,7 @@ __version__ = _native.VERSION
 __all__ = [
     "Assumption",
     "Bundle",
+    "BundleNet",
     "Chain",
     "Converted",
     "Diagnostic",
@@ -70,7 +71,7 @@ __all__ = [
 
 # Modules that are imported when they are used, and their names: programs that only convert start sooner.
 _LATER = {
-    "_bundle": ("Bundle", "convert_folder"),
+    "_bundle": ("Bundle", "BundleNet", "convert_folder"),
     "_chain": ("Chain", "Step", "convert_chain"),
     "_many": ("Converted", "convert_many"),
     "_proof": ("Proof", "WindowProof"),

@@ -16,26 +16,39 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class BundleNet:
+    """A net of a bundle.
+
+    Attributes:
+        name: What it is: "decoder", "encoder", or "keys" for the keys and values that a decoder reads of an encoder.
+        model: The model that was converted.
+        added: The options that were chosen, as words of the command.
+    """
+
+    name: str
+    model: Path
+    added: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Bundle:
     """A written bundle. `convert_folder` makes bundles.
 
     Attributes:
         folder: The folder.
-        model: The model that was converted.
-        added: The options that were chosen, as words of the command.
+        nets: The nets, in the order in which they compute.
         files: The files.
     """
 
     folder: Path
-    model: Path
-    added: tuple[str, ...]
+    nets: tuple[BundleNet, ...]
     files: tuple[Path, ...]
 
 
 @_options.signature
 def convert_folder(folder: str | os.PathLike[str], to: str | os.PathLike[str], **options: Unpack[Options]) -> Bundle:
-    """Converts the folder of a model of texts, as optimum and transformers write it, to a bundle: the net, a program that continues a
-    text or makes vectors of texts, `bundle.json`, and the files of the tokenizer. All files are written, or none.
+    """Converts the folder of a model of texts or speech, as optimum and transformers write it, to a bundle: the nets, a program that
+    runs them, `bundle.json`, and the files of the tokenizer. All files are written, or none.
 
     Args:
         folder: The folder, with a model, `config.json` and `tokenizer.json`.
@@ -50,5 +63,6 @@ def convert_folder(folder: str | os.PathLike[str], to: str | os.PathLike[str], *
         OSError: A file cannot be read or written.
     """
     converter = _native.Converter(_options.normalized(**options))
-    model, added, files = converter.convert_folder(os.fspath(folder), os.fspath(to))
-    return Bundle(Path(to), Path(model), tuple(added), tuple(Path(file) for file in files))
+    nets, files = converter.convert_folder(os.fspath(folder), os.fspath(to))
+    nets = tuple(BundleNet(name, Path(model), tuple(added)) for name, model, added in nets)
+    return Bundle(Path(to), nets, tuple(Path(file) for file in files))

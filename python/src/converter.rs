@@ -123,17 +123,19 @@ impl Converter {
         Ok(Chain::new(chain, input))
     }
 
-    /// Converts the folder of a decoder to a bundle. Returns the model, the options that were added, and the
+    /// Converts a folder to a bundle. Returns the name, the model and the added options of each net, and the
     /// files.
     fn convert_folder(
         &self,
         py: Python<'_>,
         folder: PathBuf,
         to: PathBuf,
-    ) -> PyResult<(PathBuf, Vec<String>, Vec<PathBuf>)> {
+    ) -> PyResult<(Vec<(&'static str, PathBuf, Vec<String>)>, Vec<PathBuf>)> {
         let bundle = run(py, || onnx2ncnn::convert_folder(&self.0, &folder, &to))?;
-        let files = [bundle.param, bundle.bin].into_iter().chain(bundle.further).collect();
-        Ok((bundle.model, bundle.added, files))
+        let mut files = bundle.further;
+        files.extend(bundle.nets.iter().flat_map(|net| [net.param.clone(), net.bin.clone()]));
+        let nets = bundle.nets.into_iter().map(|net| (net.name, net.model, net.added)).collect();
+        Ok((nets, files))
     }
 
     /// Simplifies a model.

@@ -16,7 +16,8 @@ def test_a_folder_becomes_a_bundle(tmp_path):
     exported = tmp_path / "exported"
     subprocess.run([sys.executable, ROOT / "tests/programs/bundle.py", exported, "decoder"], check=True)
     bundle = onnx2ncnn.convert_folder(exported, tmp_path / "bundle")
-    assert bundle.model == exported / "onnx" / "model.onnx" and bundle.folder / "run.py" in bundle.files
+    assert [(net.name, net.model) for net in bundle.nets] == [("decoder", exported / "onnx" / "model.onnx")]
+    assert bundle.folder / "run.py" in bundle.files
     assert json.loads((bundle.folder / "bundle.json").read_text())["task"] == "text-generation"
     assert {Path(file).name for file in bundle.files} == {file.name for file in bundle.folder.iterdir()}
     with pytest.raises(ValueError, match="the folder has files"):

@@ -56,6 +56,13 @@ impl Conversion {
         Ok(written)
     }
 
+    /// Accepts files that another conversion moves with its own.
+    pub(crate) fn accept(&self, written: &Written) -> Result<()> {
+        self.sources.check_unchanged()?;
+        self.written.get_or_init(|| written.clone());
+        Ok(())
+    }
+
     /// Writes both files, and the further files of the options, next to their destinations. The report has
     /// the comparison that `check` returns for the files of the net.
     pub(crate) fn stage(

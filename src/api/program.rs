@@ -49,7 +49,8 @@ impl Conversion {
         let language = Language::of(path).ok_or_else(|| {
             Error::usage("the ending of its name is that of no language: .py, .cpp or .kt").in_file(path)
         })?;
-        let rest = rest(&self.sources, &self.options, &self.outputs);
+        // The nets of a bundle share a model, and each is a part of it.
+        let rest = if text.is_some() { None } else { rest(&self.sources, &self.options, &self.outputs) };
         let operators = language.operators(path);
         if operators.0 == path {
             return Err(Error::usage("a program has a file of this name next to it").in_file(path));

@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Continuation, Pooling, PoolingKind, Task};
+use super::sequence::{self, ENCODER_MODEL};
+use super::{Part, Plan, Task};
 use crate::api::{Conversion, Converter};
-use crate::error::{Error, Result};
+use crate::error::{Error, Errors, Result};
+use crate::example::{Continuation, Pooling, PoolingKind};
 use crate::onnx::{Input, models_in};
+use crate::pipeline::{Inspection, Remedy};
 use crate::tensor::Dim;
 
 /// The names of models of decoders, the preferred ones first, in the folder or in its folder `onnx`.
@@ -51,6 +54,8 @@ const POOLINGS: [(&str, PoolingKind); 3] = [
 pub(super) struct Folder {
     pub path: PathBuf,
     models: Vec<PathBuf>,
+    config: Value,
+    generation: Value,
     /// The name of the class of transformers, if `config.json` has one.
     architecture: Option<String>,
     pub model_type: Option<String>,
@@ -95,10 +100,6 @@ impl Folder {
         };
         let generation = json(path, "generation_config.json")?.unwrap_or(Value::Null);
         let tokenizer_config = json(path, "tokenizer_config.json")?.unwrap_or(Value::Null);
-        // Models of pictures and texts have the numbers of the decoder in a part.
-        let of_text = |key: &str| config.get(key).or_else(|| config.get("text_config")?.get(key));
-        let either =
-            |key: &str| generation.get(key).filter(|value| !value.is_null()).or_else(|| of_text(key));
         let is_there = |name: &&str| path.join(name).is_file();
         let tokenizer: Vec<String> =
             TOKENIZER.iter().filter(|name| is_there(name)).map(|name| (*name).to_owned()).collect();
@@ -106,45 +107,89 @@ impl Folder {
             let help = "save it with AutoTokenizer.from_pretrained(..).save_pretrained(FOLDER)";
             return Err(Error::usage("tokenizer.json is missing").in_file(path).help(help));
         }
-        let sampling = Sampling::deserialize(&generation).unwrap_or_default();
-        Ok(Folder {
+        let mut folder = Folder {
             path: path.to_owned(),
             models,
             architecture: config.pointer("/architectures/0").and_then(Value::as_str).map(str::to_owned),
             model_type: config.get("model_type").and_then(Value::as_str).map(str::to_owned),
-            vocabulary: of_text("vocab_size").and_then(Value::as_i64),
-            begin: either("bos_token_id").and_then(Value::as_i64),
-            ends: either("eos_token_id").map(integers).unwrap_or_default(),
+            vocabulary: None,
+            begin: None,
+            ends: Vec::new(),
             begin_text: token(&tokenizer_config, "bos_token"),
             end_text: token(&tokenizer_config, "eos_token"),
-            sampling,
+            sampling: Sampling::deserialize(&generation).unwrap_or_default(),
             chat: chat_template(path, &tokenizer_config)?,
             tokenizer,
-        })
+            config,
+            generation,
+        };
+        folder.vocabulary = folder.stated_of_text("vocab_size").and_then(Value::as_i64);
+        folder.begin = folder.stated("bos_token_id").and_then(Value::as_i64);
+        folder.ends = folder.stated("eos_token_id").map(integers).unwrap_or_default();
+        Ok(folder)
     }
 
-    /// Returns the model, and what its net does.
+    /// Returns what `config.json` says, of the decoder if the model has several parts.
+    fn stated_of_text(&self, key: &str) -> Option<&Value> {
+        self.config.get(key).or_else(|| self.config.get("text_config")?.get(key))
+    }
+
+    /// Returns what `generation_config.json` says, or else `config.json`.
+    pub fn stated(&self, key: &str) -> Option<&Value> {
+        let value = self.generation.get(key).filter(|value| !value.is_null());
+        value.or_else(|| self.stated_of_text(key)).filter(|value| !value.is_null())
+    }
+
+    pub fn models(&self) -> &[PathBuf] {
+        &self.models
+    }
+
+    /// Returns the model with a name.
+    pub fn find(&self, name: &str) -> Option<&PathBuf> {
+        self.models.iter().find(|model| model.ends_with(name))
+    }
+
+    /// Reads the inputs and outputs of a model.
     ///
     /// # Errors
     ///
-    /// `Usage` if the folder has none, or needs several nets.
-    pub fn model(&self, converter: &Converter) -> Result<(PathBuf, Task)> {
-        let has = |name: &str| self.models.iter().any(|model| model.ends_with(name));
-        if has("encoder_model.onnx") || has("vision_encoder.onnx") {
-            let what = "the model has an encoder: a bundle has one decoder so far";
+    /// `Usage` if it cannot be read.
+    pub fn inspected(&self, converter: &Converter, model: &Path) -> Result<Inspection> {
+        let failed = |errors: Errors| match errors.iter().next() {
+            Some(error) => Error::usage(error.to_string()).in_file(model),
+            None => Error::usage("the model cannot be read").in_file(model),
+        };
+        converter.inspect(&Input::from(model)).map_err(failed)
+    }
+
+    /// Returns the nets, and what they do together.
+    ///
+    /// # Errors
+    ///
+    /// `Usage` if the folder has none, or of a kind that no program runs.
+    pub fn plan(&self, converter: &Converter) -> Result<Plan> {
+        if self.find(ENCODER_MODEL).is_some() {
+            return sequence::plan(self, converter);
+        }
+        if self.find("vision_encoder.onnx").is_some() {
+            let what = "a model with an encoder of pictures has no program";
             return Err(listed(Error::usage(what).in_file(&self.path), &self.models));
         }
-        let find = |name: &&str| self.models.iter().find(|model| model.ends_with(name));
         let only = || self.models.first().filter(|_| self.models.len() == 1);
-        let Some(model) = MODELS.iter().find_map(find).or_else(only) else {
+        let Some(model) = MODELS.iter().find_map(|name| self.find(name)).or_else(only) else {
             let what = format!("no model is named {}", MODELS.join(", "));
             return Err(listed(Error::usage(what).in_file(&self.path), &self.models));
         };
-        let inspection = converter.inspect(&Input::from(model.as_path()));
-        let inspection = inspection.map_err(|errors| match errors.iter().next() {
-            Some(error) => Error::usage(error.to_string()).in_file(model),
-            None => Error::usage("the model cannot be read").in_file(model),
-        })?;
+        let task = self.task(converter, model)?;
+        let name = task.net();
+        let may_keep = matches!(task, Task::Continue);
+        let part = Part { name, model: model.clone(), added: Remedy::default(), may_keep };
+        Ok(Plan { parts: vec![part], task })
+    }
+
+    /// Returns what the net of a model does.
+    fn task(&self, converter: &Converter, model: &Path) -> Result<Task> {
+        let inspection = self.inspected(converter, model)?;
         let reads = |name: &str| inspection.inputs.iter().any(|input| input.name == name);
         let gives = |name: &str| inspection.outputs.iter().any(|output| output.name == name);
         let vectors = VECTORS.iter().find(|name| gives(name));
@@ -157,7 +202,7 @@ impl Folder {
             return Err(listed(Error::usage(what).in_file(model), &self.models));
         }
         if let Some(output) = vectors.filter(|_| !gives("logits")) {
-            return Ok((model.clone(), Task::Vectors(self.pooling(output)?)));
+            return Ok(Task::Vectors(self.pooling(output)?));
         }
         let is_decoder = |name: &str| DECODERS.iter().any(|end| name.ends_with(end));
         match self.architecture.as_deref().filter(|name| !is_decoder(name)) {
@@ -165,7 +210,7 @@ impl Folder {
                 let what = format!("{other} continues no text, and gives no vectors");
                 Err(listed(Error::usage(what).in_file(self.path.join("config.json")), &self.models))
             }
-            None => Ok((model.clone(), Task::Continue)),
+            None => Ok(Task::Continue),
         }
     }
 
@@ -253,7 +298,7 @@ fn pooling_kind(folder: &Path) -> Result<PoolingKind> {
 }
 
 /// Adds the models that can be converted one by one.
-fn listed(error: Error, models: &[PathBuf]) -> Error {
+pub(super) fn listed(error: Error, models: &[PathBuf]) -> Error {
     let names: Vec<String> = models.iter().map(|path| path.display().to_string()).collect();
     match names.is_empty() {
         true => error.help("it has no file that ends in .onnx"),
@@ -262,7 +307,7 @@ fn listed(error: Error, models: &[PathBuf]) -> Error {
 }
 
 /// Reads a file of JSON, if it exists.
-fn json(folder: &Path, name: &str) -> Result<Option<Value>> {
+pub(super) fn json(folder: &Path, name: &str) -> Result<Option<Value>> {
     let path = folder.join(name);
     if !path.is_file() {
         return Ok(None);
@@ -273,7 +318,7 @@ fn json(folder: &Path, name: &str) -> Result<Option<Value>> {
 }
 
 /// Returns one integer, or all integers of a list.
-fn integers(value: &Value) -> Vec<i64> {
+pub(super) fn integers(value: &Value) -> Vec<i64> {
     match value {
         Value::Array(items) => items.iter().filter_map(Value::as_i64).collect(),
         other => other.as_i64().into_iter().collect(),

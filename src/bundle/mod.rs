@@ -1,7 +1,8 @@
-//! Bundles: the net of a folder that an exporter wrote, with all that a program needs to run it.
+//! Bundles: the nets of a folder that an exporter wrote, with all that a program needs to run them.
 
 mod folder;
 mod readme;
+mod sequence;
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use crate::api::{Conversion, Converter, Refusal};
 use crate::common::GENERATOR;
 use crate::common::output::{self, Staged};
 use crate::error::{Error, Result};
-use crate::example::{Continuation, Pooling, PoolingKind, Text};
+use crate::example::{Pooling, Sequence, Sound, Text};
 use crate::ncnn::Written;
 use crate::onnx::Input;
 use crate::pipeline::{Options, Remedy};
@@ -22,9 +23,10 @@ use folder::Folder;
 /// fields.
 pub const BUNDLE_VERSION: u32 = 1;
 
-/// The net that makes vectors of texts.
+/// The names of nets.
 const ENCODER: &str = "encoder";
-/// The names of the files of a bundle, without those of the net.
+const DECODER: &str = "decoder";
+/// The names of the files of a bundle, without those of the nets.
 const PROGRAM: &str = "run.py";
 const TEMPLATE: &str = "chat_template.jinja";
 
@@ -32,36 +34,51 @@ const TEMPLATE: &str = "chat_template.jinja";
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Bundle {
-    /// The `.param` file of the net.
+    /// The nets, in the order in which they compute.
+    pub nets: Vec<BundleNet>,
+    /// The program that runs them.
+    pub program: PathBuf,
+    /// All files that are not of a net.
+    pub further: Vec<PathBuf>,
+    /// Words of a command line with which the program runs.
+    pub example: &'static str,
+}
+
+/// A net of a bundle.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct BundleNet {
+    /// What it is: `decoder`, `encoder`, or `keys`, which makes the keys and values that a decoder reads of
+    /// an encoder.
+    pub name: &'static str,
+    /// The `.param` file.
     pub param: PathBuf,
     /// The `.bin` file.
     pub bin: PathBuf,
-    /// The program that runs it.
-    pub program: PathBuf,
-    /// All other files.
-    pub further: Vec<PathBuf>,
-    /// What the net is: `decoder` or `encoder`.
-    pub net: &'static str,
     /// The model that was converted.
     pub model: PathBuf,
     /// The options that were added, as words of a command line.
     pub added: Vec<String>,
     /// The conversion.
     pub conversion: Conversion,
-    /// The summary of the net's files.
+    /// The summary of the files.
     pub written: Written,
 }
 
-impl Bundle {
-    /// Returns words of a command line with which the program runs.
-    pub fn example(&self) -> &'static str {
-        example(self.net == ENCODER)
-    }
+/// The nets of a folder, and what they do together.
+struct Plan {
+    parts: Vec<Part>,
+    task: Task,
 }
 
-/// Returns the texts of an example.
-fn example(has_vectors: bool) -> &'static str {
-    if has_vectors { "\"a cat sleeps\" \"a dog is asleep\"" } else { "\"Once upon a time\"" }
+/// A net of a folder.
+struct Part {
+    name: &'static str,
+    model: PathBuf,
+    /// The options that select it.
+    added: Remedy,
+    /// Whether the runtime keeps caches if it can.
+    may_keep: bool,
 }
 
 /// What `bundle.json` says.
@@ -69,15 +86,17 @@ fn example(has_vectors: bool) -> &'static str {
 struct Description<'a> {
     bundle_version: u32,
     generator: &'static str,
-    /// What the nets do together: `text-generation` or `feature-extraction`.
+    /// What the nets do together, in the terms of transformers.
     task: &'static str,
     model_type: Option<&'a str>,
-    nets: [NetPart<'a>; 1],
+    nets: Vec<NetPart<'a>>,
     tokens: Tokens<'a>,
     /// The numbers of sampling that the folder recommends.
     sampling: &'a folder::Sampling,
     /// How outputs become the vector of a text.
     pooling: Option<&'a Pooling>,
+    /// How the nets of an encoder and a decoder are joined.
+    sequence: Option<&'a Sequence>,
     /// The file of the template of chats, and the files of the tokenizer.
     chat_template: Option<&'static str>,
     tokenizer: &'a [String],
@@ -102,12 +121,14 @@ struct Tokens<'a> {
     vocabulary: Option<i64>,
 }
 
-/// What the net of a folder does.
+/// What the nets of a folder do.
 enum Task {
-    /// It continues a text.
+    /// They continue a text.
     Continue,
-    /// It makes a vector of a text.
+    /// They make a vector of a text.
     Vectors(Pooling),
+    /// They make a text of another one, or of a sound.
+    Sequence { sound: Option<Sound> },
 }
 
 impl Task {
@@ -116,31 +137,44 @@ impl Task {
         match self {
             Task::Continue => "text-generation",
             Task::Vectors(_) => "feature-extraction",
+            Task::Sequence { sound: None } => "text2text-generation",
+            Task::Sequence { sound: Some(_) } => "automatic-speech-recognition",
         }
     }
 
-    /// Returns the name of the net.
+    /// Returns the name of the last net.
     fn net(&self) -> &'static str {
         match self {
-            Task::Continue => "decoder",
+            Task::Continue | Task::Sequence { .. } => DECODER,
             Task::Vectors(_) => ENCODER,
         }
     }
 
-    /// Returns the names of the `.param` file, the `.bin` file and the report.
-    fn files(&self) -> [String; 3] {
-        ["param", "bin", "report.json"].map(|end| format!("{}.{end}", self.net()))
+    /// Returns words of a command line of the program.
+    fn example(&self) -> &'static str {
+        match self {
+            Task::Continue => "\"Once upon a time\"",
+            Task::Vectors(_) => "\"a cat sleeps\" \"a dog is asleep\"",
+            Task::Sequence { sound: None } => "\"The house is wonderful.\"",
+            Task::Sequence { sound: Some(_) } => "sound.wav",
+        }
     }
 }
 
-/// Converts the folder of a decoder or of an encoder of texts, as optimum and transformers write it, to a
-/// bundle: the net, a program that continues a text or makes vectors of texts, `bundle.json`, the files of
-/// the tokenizer, and a page that says how to run it. All files are written, or none is.
+/// Returns the names of the `.param` file, the `.bin` file and the report of a net.
+fn files(net: &str) -> [String; 3] {
+    ["param", "bin", "report.json"].map(|end| format!("{net}.{end}"))
+}
+
+/// Converts the folder of a model of texts or speech, as optimum and transformers write it, to a bundle: the
+/// nets, a program that runs them, `bundle.json`, the files of the tokenizer, and a page that says how to run
+/// it. The model is a decoder, which continues a text, an encoder, which makes vectors of texts, or both,
+/// which make a text of another text or of speech. All files are written, or none is.
 ///
 /// # Errors
 ///
 /// `Io` or `Usage` if a file of the folder is missing, cannot be read, or contradicts the model; `Usage` if
-/// `to` exists and has files; the refusal of the model.
+/// `to` exists and has files; the refusal of a model.
 pub fn convert_folder(
     converter: &Converter,
     folder: &Path,
@@ -150,48 +184,63 @@ pub fn convert_folder(
     if to.read_dir().is_ok_and(|mut files| files.next().is_some()) {
         return Err(Error::usage("the folder has files: name a new one").in_file(to).into());
     }
-    let (model, task) = found.model(converter)?;
-    let (conversion, added) = convert(converter, &model, &task, to)?;
-    found.check(&conversion, &model)?;
+    let Plan { parts, task } = found.plan(converter)?;
+    let nets: Vec<Converted> = parts
+        .into_iter()
+        .map(|part| convert(converter, part, to))
+        .collect::<std::result::Result<_, Refusal>>()?;
+    if let Some(last) = nets.last() {
+        found.check(&last.conversion, &last.model)?;
+    }
     let is_new = !to.exists();
-    let staged = stage(&found, &task, &conversion, &added, to);
+    let staged = stage(&found, &task, &nets, to);
     if staged.is_err() && is_new {
         // Nothing is left; a folder that has got files meanwhile stays.
         let _ = std::fs::remove_dir(to);
     }
     let (staged, written) = staged?;
-    let [param, bin, _] = task.files().map(|name| to.join(name));
-    let program = to.join(PROGRAM);
+    let path = |name: &String| to.join(name);
     let mut further: Vec<PathBuf> = staged.iter().map(|(target, _)| target.named().to_owned()).collect();
-    further.retain(|path| *path != param && *path != bin);
+    let of_nets: Vec<PathBuf> =
+        nets.iter().flat_map(|net| files(net.name).iter().take(2).map(path).collect::<Vec<_>>()).collect();
+    further.retain(|path| !of_nets.contains(path));
     further.sort();
-    let written = conversion.move_staged((staged, written))?;
-    Ok(Bundle { param, bin, program, further, net: task.net(), model, added, conversion, written })
+    nets.iter().zip(&written).try_for_each(|(net, written)| net.conversion.accept(written))?;
+    output::put_all(staged)?;
+    let nets = nets.into_iter().zip(written).map(|(Converted { name, model, added, conversion }, written)| {
+        let [param, bin, _] = files(name).map(|name| to.join(name));
+        BundleNet { name, param, bin, model, added, conversion, written }
+    });
+    Ok(Bundle { nets: nets.collect(), program: to.join(PROGRAM), further, example: task.example() })
+}
+
+/// A net before its files are written.
+struct Converted {
+    name: &'static str,
+    model: PathBuf,
+    added: Vec<String>,
+    conversion: Conversion,
 }
 
 /// Converts a model. The runtime keeps the caches of a decoder, if it can.
-fn convert(
-    converter: &Converter,
-    model: &Path,
-    task: &Task,
-    to: &Path,
-) -> std::result::Result<(Conversion, Vec<String>), Refusal> {
-    let input = Input::from(model);
+fn convert(converter: &Converter, part: Part, to: &Path) -> std::result::Result<Converted, Refusal> {
+    let Part { name, model, added, may_keep } = part;
+    let input = Input::from(model.as_path());
     let with = |options: Options| Converter::from_options(options);
-    let [.., report] = task.files();
-    let base = Options { report: Some(to.join(report)), ..converter.options().clone() };
+    let [.., report] = files(name);
+    let base = Options { report: Some(to.join(report)), ..added.apply(converter.options()) };
     let kept = Options { kv_cache: true, ..base.clone() };
-    let may_keep = matches!(task, Task::Continue);
     let mut first = None;
     for (options, word) in may_keep.then_some((kept, Some("--kv-cache"))).into_iter().chain([(base, None)]) {
-        let words: Vec<String> = word.map(str::to_owned).into_iter().collect();
+        let words: Vec<String> = added.words().into_iter().chain(word.map(str::to_owned)).collect();
         let refusal = match with(options.clone()).convert(&input) {
-            Ok(conversion) => return Ok((conversion, words)),
+            Ok(conversion) => return Ok(Converted { name, model, added: words, conversion }),
             Err(refusal) => refusal,
         };
         for remedy in refusal.remedies().iter().filter(|remedy| is_general(remedy)) {
             if let Ok(conversion) = with(remedy.apply(&options)).convert(&input) {
-                return Ok((conversion, words.into_iter().chain(remedy.words()).collect()));
+                let added = words.into_iter().chain(remedy.words()).collect();
+                return Ok(Converted { name, model, added, conversion });
             }
         }
         first.get_or_insert(refusal);
@@ -205,61 +254,64 @@ fn is_general(remedy: &Remedy) -> bool {
     !remedy.is_cut() && remedy.input_shapes.iter().flat_map(|(_, shape)| shape).all(keeps)
 }
 
-/// Writes all files next to their destinations.
-fn stage(
-    found: &Folder,
-    task: &Task,
-    conversion: &Conversion,
-    added: &[String],
-    to: &Path,
-) -> Result<(Staged, Written)> {
+/// Writes all files next to their destinations. Returns them, and the summary of the files of each net.
+fn stage(found: &Folder, task: &Task, nets: &[Converted], to: &Path) -> Result<(Staged, Vec<Written>)> {
     let failed = |error| Error::io("the folder cannot be made", error).in_file(to);
     std::fs::create_dir_all(to).map_err(failed)?;
-    let [param, bin, _] = task.files().map(|name| to.join(name));
-    let (mut staged, written) = conversion.stage(&param, &bin, None, |_| Ok(None))?;
+    let (mut staged, mut summaries) = (Staged::new(), Vec::new());
+    for net in nets {
+        let [param, bin, _] = files(net.name).map(|name| to.join(name));
+        let (files, written) = net.conversion.stage(&param, &bin, None, |_| Ok(None))?;
+        staged.extend(files);
+        summaries.push(written);
+    }
     let text = |name: &str, text: &str| output::stage_text(&to.join(name), text);
-    let facts = match task {
-        Task::Continue => Text::Continued(found.continuation()),
-        Task::Vectors(pooling) => Text::Vectors(pooling.clone()),
+    let facts = match (task, nets) {
+        (Task::Continue, _) => Text::Continued(found.continuation()),
+        (Task::Vectors(pooling), _) => Text::Vectors(pooling.clone()),
+        (Task::Sequence { sound }, [encoder, keys, decoder]) => {
+            let conversions = [encoder, keys, decoder].map(|net| &net.conversion);
+            Text::Sequence(Box::new(sequence::sequence(found, sound.as_ref(), conversions)?))
+        }
+        (Task::Sequence { .. }, _) => return Err(Error::internal("the nets of a sequence are three")),
     };
-    for (path, program) in conversion.program_with(&to.join(PROGRAM), &param, &bin, Some(&facts))? {
+    let Some(last) = nets.last() else { return Err(Error::internal("a bundle has no net")) };
+    let [param, bin, _] = files(last.name).map(|name| to.join(name));
+    for (path, program) in last.conversion.program_with(&to.join(PROGRAM), &param, &bin, Some(&facts))? {
         staged.push(output::stage_text(&path, &program)?);
     }
-    let ports = |ports: &[crate::pipeline::Port]| ports.iter().map(PortPart::of).collect();
-    let [net_param, net_bin, report] = task.files();
-    let pooling = match task {
-        Task::Vectors(pooling) => Some(pooling),
-        Task::Continue => None,
-    };
+    let chat = found.chat.as_ref().filter(|_| matches!(task, Task::Continue));
     let description = Description {
         bundle_version: BUNDLE_VERSION,
         generator: GENERATOR,
         task: task.name(),
         model_type: found.model_type.as_deref(),
-        nets: [NetPart {
-            name: task.net(),
-            param: net_param,
-            bin: net_bin,
-            report,
-            options: added,
-            inputs: ports(&conversion.inputs),
-            outputs: ports(&conversion.outputs),
-        }],
+        nets: nets.iter().map(NetPart::of).collect(),
         tokens: Tokens { begin: found.begin, end: &found.ends, vocabulary: found.vocabulary },
         sampling: &found.sampling,
-        pooling,
-        chat_template: found.chat.is_some().then_some(TEMPLATE),
+        pooling: if let Text::Vectors(pooling) = &facts { Some(pooling) } else { None },
+        sequence: if let Text::Sequence(sequence) = &facts { Some(sequence.as_ref()) } else { None },
+        chat_template: chat.map(|_| TEMPLATE),
         tokenizer: &found.tokenizer,
     };
     let json = serde_json::to_string_pretty(&description)
         .map_err(|error| Error::internal("the description cannot be written").caused_by(error))?;
     staged.push(text("bundle.json", &(json + "\n"))?);
-    staged.push(text("README.md", &readme::readme(found, task, conversion))?);
-    if let Some(chat) = &found.chat {
+    staged.push(text("README.md", &readme::readme(found, task, nets))?);
+    if let Some(chat) = chat {
         staged.push(text(TEMPLATE, chat)?);
     }
     for name in &found.tokenizer {
         staged.push(output::stage_copy(&to.join(name), &found.path.join(name))?);
     }
-    Ok((staged, written))
+    Ok((staged, summaries))
+}
+
+impl NetPart<'_> {
+    fn of(net: &Converted) -> NetPart<'_> {
+        let ports = |ports: &[crate::pipeline::Port]| ports.iter().map(PortPart::of).collect();
+        let [param, bin, report] = files(net.name);
+        let (inputs, outputs) = (ports(&net.conversion.inputs), ports(&net.conversion.outputs));
+        NetPart { name: net.name, param, bin, report, options: &net.added, inputs, outputs }
+    }
 }

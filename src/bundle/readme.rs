@@ -1,15 +1,12 @@
 //! The page of a bundle.
 
 use super::folder::Folder;
-use super::{PROGRAM, TEMPLATE, Task, example};
-use crate::api::Conversion;
+use super::{Converted, PROGRAM, TEMPLATE, Task, files};
 
 /// Returns the text of the page.
-pub(super) fn readme(folder: &Folder, task: &Task, conversion: &Conversion) -> String {
-    let net = task.net();
-    let model_type = folder.model_type.as_deref().unwrap_or(net);
-    let has_vectors = matches!(task, Task::Vectors(_));
-    let has_chat = folder.chat.is_some() && !has_vectors;
+pub(super) fn readme(folder: &Folder, task: &Task, nets: &[Converted]) -> String {
+    let model_type = folder.model_type.as_deref().unwrap_or(task.net());
+    let has_chat = folder.chat.is_some() && matches!(task, Task::Continue);
     let packages = if has_chat { "ncnn numpy tokenizers jinja2" } else { "ncnn numpy tokenizers" };
     let chat = match has_chat {
         true => format!(
@@ -17,28 +14,46 @@ pub(super) fn readme(folder: &Folder, task: &Task, conversion: &Conversion) -> S
         ),
         false => String::new(),
     };
-    let (use_of_it, constants) = match has_vectors {
-        true => {
+    let (use_of_it, constants) = match task {
+        Task::Continue => ("Continue a text", "the number of tokens, the sampling, and the threads"),
+        Task::Vectors(_) => {
             ("Make vectors of texts, and compare them", "the threads and the name of the file of vectors")
         }
-        false => ("Continue a text", "the number of tokens, the sampling, and the threads"),
+        Task::Sequence { sound: None } => (
+            "Make a text of another one",
+            "the first tokens, the number of tokens, the sampling, and the threads",
+        ),
+        Task::Sequence { sound: Some(_) } => (
+            "Write down the words of a sound",
+            "the language, the number of tokens, the sampling, and the threads",
+        ),
     };
-    let [param, bin, report] = task.files();
-    let release = conversion.net().since();
+    let rows: Vec<String> = nets.iter().map(row).collect();
+    let example = task.example();
     format!(
         "# A {model_type} model for ncnn\n\n\
         {use_of_it}:\n\n    \
         pip install {packages}\n    \
-        python3 {PROGRAM} {}\n\
+        python3 {PROGRAM} {example}\n\
         {chat}\n\
         The constants at the head of `{PROGRAM}` are {constants}.\n\n\
         | file | content |\n\
         | --- | --- |\n\
-        | `{param}`, `{bin}` | the net, for ncnn {release} and later |\n\
-        | `{report}` | the report of the conversion, which `onnx2ncnn verify` reads |\n\
-        | `bundle.json` | inputs, outputs and caches of the net, special tokens, sampling or pooling |\n\
-        | `{PROGRAM}` | a program that runs the net |\n\
+        {}\
+        | `bundle.json` | inputs, outputs and caches of the nets, special tokens, sampling or pooling |\n\
+        | `{PROGRAM}` | a program that runs the nets |\n\
         | `tokenizer.json` and others | the files of the tokenizer, as they were |\n",
-        example(has_vectors)
+        rows.concat()
+    )
+}
+
+/// Returns the rows of the files of a net.
+fn row(net: &Converted) -> String {
+    let [param, bin, report] = files(net.name);
+    let release = net.conversion.net().since();
+    format!(
+        "| `{param}`, `{bin}` | the net `{}`, for ncnn {release} and later |\n\
+        | `{report}` | the report of its conversion, which `onnx2ncnn verify` reads |\n",
+        net.name
     )
 }

@@ -12,7 +12,10 @@ use super::destination::Destination;
 use super::summary::{self, Files, Stream, Summary};
 use super::terminal::printable;
 
-/// Converts the folder of a model of texts, and returns the summary.
+/// The most characters of the options of a net that are printed.
+const MAX_OPTIONS: usize = 100;
+
+/// Converts a folder to a bundle, and returns the summary.
 pub(super) fn convert_to_bundle(arguments: &Arguments, to: &Path) -> Result<Summary, Refusal> {
     let start = Instant::now();
     let Arguments { split_at, ultralytics, further, dry_run, verify, half, .. } = arguments;
@@ -28,21 +31,27 @@ pub(super) fn convert_to_bundle(arguments: &Arguments, to: &Path) -> Result<Summ
     }
     let converter = arguments.choices.apply(arguments.source.converter()?)?;
     let bundle = convert_folder(&converter, &arguments.model, to)?;
-    let destination =
-        Destination { param: bundle.param.clone(), bin: bundle.bin.clone(), ..Destination::default() };
-    let files = Files { destination: &destination, written: &bundle.written, dry_run: false };
-    let mut summary =
-        summary::describe(&bundle.conversion, &files, start.elapsed(), arguments.report.verbose);
+    let mut whole = Summary::default();
+    for net in &bundle.nets {
+        let destination =
+            Destination { param: net.param.clone(), bin: net.bin.clone(), ..Destination::default() };
+        let files = Files { destination: &destination, written: &net.written, dry_run: false };
+        let model = printable(&net.model.display().to_string());
+        let added = net.added.join(" ");
+        let options = match added.len() {
+            0 => String::new(),
+            1..=MAX_OPTIONS => format!(" with {added}"),
+            _ => " with the options in bundle.json".to_owned(),
+        };
+        whole.add(Stream::Error, format!("{}: {model}{options}\n", net.name));
+        whole.append(summary::describe(&net.conversion, &files, start.elapsed(), arguments.report.verbose));
+    }
     let mut text = String::new();
     for file in &bundle.further {
         let _ = writeln!(text, "  {}", printable(&file.display().to_string()));
     }
-    let model = printable(&bundle.model.display().to_string());
-    let added =
-        if bundle.added.is_empty() { String::new() } else { format!(" with {}", bundle.added.join(" ")) };
-    let _ = writeln!(text, "the {} is {model}{added}; to run it:", bundle.net);
     let program = printable(&bundle.program.display().to_string());
-    let _ = writeln!(text, "  python3 {program} {}", bundle.example());
-    summary.add(Stream::Error, text);
-    Ok(summary)
+    let _ = writeln!(text, "to run it:\n  python3 {program} {}", bundle.example);
+    whole.add(Stream::Error, text);
+    Ok(whole)
 }

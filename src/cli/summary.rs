@@ -48,6 +48,11 @@ impl Summary {
         self.0.push((stream, text));
     }
 
+    /// Adds the texts of another summary.
+    pub fn append(&mut self, mut other: Summary) {
+        self.0.append(&mut other.0);
+    }
+
     /// Creates a summary of only results.
     pub fn of_results(text: String) -> Summary {
         Summary(vec![(Stream::Output, text)])

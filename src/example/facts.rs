@@ -8,7 +8,7 @@ use super::Language;
 use super::pixels::Pixels;
 use super::purpose::{Purpose, Role, Source};
 use super::rest::{RestText, omitted};
-use super::subject::{Files, Subject, Text};
+use super::subject::{Files, Sequence, Subject, Text};
 use super::tail::Tail;
 use crate::common::GENERATOR;
 use crate::pipeline::Port;
@@ -64,6 +64,8 @@ pub(super) struct Facts<'a> {
     alphabet: Vec<String>,
     alphabet_is_known: bool,
     text: Option<&'a Text>,
+    /// The nets before the decoder.
+    sequence: Option<&'a Sequence>,
 }
 
 /// An input that is not a state.
@@ -172,6 +174,10 @@ impl<'a> Facts<'a> {
             alphabet,
             alphabet_is_known,
             text: subject.text,
+            sequence: match subject.text {
+                Some(Text::Sequence(sequence)) => Some(sequence),
+                _ => None,
+            },
         }
     }
 }

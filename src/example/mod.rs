@@ -25,13 +25,16 @@ use crate::error::{Error, Result};
 use facts::Facts;
 
 pub(crate) use metadata::metadata;
-pub(crate) use purpose::picture_sides;
-pub(crate) use subject::{Continuation, Files, Pooling, PoolingKind, Subject, Text};
+pub(crate) use purpose::{is_of_encoder, picture_sides};
+pub(crate) use subject::{
+    Blob, Continuation, Files, Pooling, PoolingKind, Sequence, SideNet, Sound, Subject, Text,
+};
 
 /// The templates of programs, and those that they include.
-const TEMPLATES: [(&str, &str); 9] = [
+const TEMPLATES: [(&str, &str); 10] = [
     ("program.py", include_str!("templates/program.py.jinja")),
     ("results.py", include_str!("templates/results.py.jinja")),
+    ("sequence.py", include_str!("templates/sequence.py.jinja")),
     ("program.cpp", include_str!("templates/program.cpp.jinja")),
     ("inputs.cpp", include_str!("templates/inputs.cpp.jinja")),
     ("results.cpp", include_str!("templates/results.cpp.jinja")),

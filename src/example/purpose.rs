@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::subject::Subject;
+use super::subject::{Subject, Text};
 use super::tail::{Tail, tail};
 use crate::pipeline::Port;
 use crate::tensor::Dim;
@@ -30,6 +30,8 @@ pub(super) enum Role {
     Zeros,
     /// An array of the user.
     Array,
+    /// What the program computes of an encoder.
+    Encoded,
     /// The output of this index, of the call before.
     State(usize),
 }
@@ -70,7 +72,12 @@ pub(super) struct Purpose {
 
 impl Purpose {
     pub fn of(subject: &Subject) -> Purpose {
-        let mut roles: Vec<Role> = vec![Role::Array; subject.inputs.len()];
+        let has_encoder = matches!(subject.text, Some(Text::Sequence(_)));
+        let first = |port: &Port| match has_encoder && is_of_encoder(&port.name) {
+            true => Role::Encoded,
+            false => Role::Array,
+        };
+        let mut roles: Vec<Role> = subject.inputs.iter().map(first).collect();
         set_states(subject, &mut roles);
         let source = match picture(subject, &roles) {
             Some((index, picture, kind)) => {
@@ -104,6 +111,11 @@ impl Purpose {
     }
 }
 
+/// Returns whether the encoder of a model decides an input of its decoder, by its name.
+pub(crate) fn is_of_encoder(name: &str) -> bool {
+    name.starts_with("encoder_") || name.contains(".encoder.")
+}
+
 fn has_states(roles: &[Role]) -> bool {
     roles.iter().any(|role| matches!(role, Role::State(_)))
 }
@@ -120,7 +132,7 @@ fn set_states(subject: &Subject, roles: &mut [Role]) {
     for (index, input) in subject.inputs.iter().enumerate() {
         let fits = |(at, output): &(usize, &Port)| match &input.cache {
             Some(blob) => output.blob == *blob,
-            None => is_state(&input.name) && !taken.contains(at) && continues(input, output),
+            None => roles.get(index) == Some(&Role::Array) && is_state(&input.name) && !taken.contains(at) && continues(input, output),
         };
         // A state has the name of one on both sides; of several, the order is that of the inputs.
         let fitting = subject.outputs.iter().enumerate().filter(fits);
@@ -236,7 +248,7 @@ fn are_of_tokens(subject: &Subject, roles: &[Role]) -> bool {
         let mut readers = inputs().filter(|(port, _)| port.form.contains(size));
         readers.all(|(_, role)| *role == Role::AllOnes)
     };
-    let mut others = inputs().filter(|(_, role)| !matches!(role, Role::State(_)));
+    let mut others = inputs().filter(|(_, role)| !matches!(role, Role::State(_) | Role::Encoded));
     others.all(|(port, role)| {
         let is_mask = matches!(role, Role::AllOnes | Role::Ones);
         let is_known = |size: &Dim| {

@@ -16,6 +16,67 @@ pub(crate) enum Text {
     Continued(Continuation),
     /// It makes a vector of each text.
     Vectors(Pooling),
+    /// It makes a text of another one, or of a sound.
+    Sequence(Box<Sequence>),
+}
+
+/// How a decoder makes a text of what an encoder reads.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Sequence {
+    #[serde(flatten)]
+    pub continuation: Continuation,
+    /// The first tokens of the decoder.
+    pub start: Vec<i64>,
+    /// The tokens that a text never has, and those with which it does not begin.
+    pub suppressed: Vec<i64>,
+    pub suppressed_first: Vec<i64>,
+    /// The tokens of languages by their names, of which the second token is one; and the tokens after it.
+    pub languages: BTreeMap<String, i64>,
+    pub after_language: Vec<i64>,
+    /// How the encoder reads a sound; `None` if it reads a text.
+    pub sound: Option<Sound>,
+    /// The net that reads the text or the sound.
+    pub encoder: SideNet,
+    /// The net that makes the keys and values of the decoder, from what the encoder computes.
+    pub keys: SideNet,
+    /// The inputs of the decoder that have them, with the outputs of `keys`.
+    pub links: Vec<(String, String)>,
+    /// The input of the decoder that has a one for each token of the encoder.
+    pub mask: Option<Blob>,
+    /// The input of the decoder that has the output of the encoder itself.
+    pub hidden: Option<String>,
+}
+
+/// A net next to the one of the program.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SideNet {
+    /// The name of its files, without the ending.
+    pub name: String,
+    pub inputs: Vec<Blob>,
+    pub outputs: Vec<String>,
+}
+
+/// A blob that a program fills.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Blob {
+    /// The name of the model's input.
+    pub name: String,
+    pub blob: String,
+    pub int32: bool,
+}
+
+/// How sounds become the features of an encoder.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Sound {
+    /// The samples in a second.
+    pub rate: i64,
+    /// The bands of frequencies; 0 for a net that reads samples.
+    pub bands: i64,
+    /// The samples of a window and between windows.
+    pub window: i64,
+    pub hop: i64,
+    /// The samples that the net reads in a call; 0 for any number.
+    pub samples: i64,
 }
 
 /// How results become the vector of a text.

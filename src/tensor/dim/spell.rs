@@ -2,6 +2,9 @@
 
 use super::{Atom, Dim, Operation};
 
+/// The largest number of an expression. The runtime computes in 32 bits, and a sum with a size is larger.
+const LARGEST: u64 = 1 << 30;
+
 impl Dim {
     /// Returns the expression, if `leaf` has a notation for all of its parts; `leaf` is called for the whole
     /// first. Operands of divisions are not negative: the runtime rounds towards zero.
@@ -13,6 +16,10 @@ impl Dim {
         };
         if let Some(word) = leaf(self) {
             return Some(word);
+        }
+        let numbers = e.terms.values().chain([&e.constant]);
+        if numbers.into_iter().any(|number| number.unsigned_abs() > LARGEST) {
+            return None;
         }
         let (mut sum, mut less) = (None, None);
         for (product, coefficient) in &e.terms {
@@ -88,6 +95,8 @@ mod tests {
             (h.modulo(2), Some("-(0h,*(//(0h,2),2))")),
             // No blob has the size, or the dividend may be negative.
             (w.clone(), None),
+            (&h + (1 << 30), Some("+(0h,1073741824)")),
+            (&h + i64::from(i32::MAX), None),
             ((&h - w * 2).floor_div(3), None),
             ((4 - &h).floor_div(3), Some("-(1,//(+(0h,1),3))")),
             ((-h).modulo(2), Some("-(0h,*(//(0h,2),2))")),

@@ -26,7 +26,7 @@ use fold::*;
 pub(in crate::ops) use fold::{ADD, MUL};
 use lower::*;
 use modulo::{infer_mod, lower_mod, range_mod};
-use pow::{expand_int_pow, lower_pow};
+use pow::{expand_int_pow, lower_pow, range_power};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Add", Access::Broadcast, infer_first)
@@ -111,6 +111,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Pow", Access::Broadcast, infer_first)
         .nan(nan_power)
         .fold(|call| fold_pairs(call, &POW))
+        .range(range_power)
         .expand(expand_int_pow)
         .lower(lower_pow)
         .identity(|graph, node| paired_with(graph, node, 0, 1.0))

@@ -22,6 +22,20 @@ const BEYOND_EXACT: f32 = 33_554_432.0;
 /// Logarithms are clipped to this magnitude: `0 * log(0)` must be 0.
 const MAX_LOG: f32 = 1e30;
 
+/// The rule of powers by one exponent, and of bases that are not negative.
+pub(super) fn range_power(_: &Call, inputs: &[Range]) -> Range {
+    let &[base, by] = inputs else { return Range::ANY };
+    let exponent = (by.least == by.most).then_some(by.least);
+    let power = |by: f64| move |x: f64| libm::pow(x, by);
+    match exponent {
+        Some(1.0) => base,
+        Some(by) if by > 0.0 && by % 2.0 == 0.0 => base.abs().map(power(by)),
+        Some(by) if by > 0.0 && base.least >= 0.0 => base.map(power(by)),
+        _ if by.least >= 0.0 && base.least >= 0.0 => Range::NOT_NEGATIVE,
+        _ => Range::ANY,
+    }
+}
+
 pub(super) fn lower_pow(lower: &Lower) -> Result<()> {
     let (base, exponent) = lower_pair(lower)?;
     let dtype = lower.dtype(0)?;
