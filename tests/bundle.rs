@@ -192,6 +192,63 @@ assert features.shape == (4, 100) and np.abs(features[:, [0, 10, 50, 99]] - expe
 }
 
 #[test]
+fn a_classifier_names_the_class_of_a_text() {
+    let (room, python) = (Room::new(), support::python());
+    exported(&room, &python, "classes");
+    room.expect("exported -o bundle", 0, "run.py \"I like it.\"");
+    // The means of [11, 10, 0] and [13, 10, 0], and the same with 21 for each token of a second text.
+    let said = printed(&room, &python, "bundle", &["11 13"]);
+    assert_eq!(said, "first  0.881\nmiddle  0.119\nlast  0.000\n");
+    let said = printed(&room, &python, "bundle", &["11", "13"]);
+    assert_eq!(said, "first  0.736\nlast  0.164\nmiddle  0.100\n");
+    let bundle: Value = serde_json::from_slice(&fs::read(room.path("bundle/bundle.json")).unwrap()).unwrap();
+    assert_eq!(bundle["task"], "text-classification");
+    assert_eq!(bundle["classes"]["labels"], serde_json::json!(["first", "middle", "last"]));
+}
+
+#[test]
+fn a_classifier_names_the_classes_of_a_picture() {
+    let (room, python) = (Room::new(), support::python());
+    exported(&room, &python, "picture");
+    let said = room.expect("exported -o bundle", 0, "run.py picture.jpg");
+    assert!(said.contains("with --input-shape pixel_values:1,3,8,8"), "{said}");
+    assert!(!room.path("bundle/decoder.param").exists());
+    let run = |command: &mut Command| {
+        let output =
+            command.env("PYTHONPATH", packages::packages(&python, packages::PICTURES)).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let picture = room.path("picture.png");
+    // An orange middle with a blue border, which is cut off.
+    let draw = "
+import sys
+from PIL import Image
+
+image = Image.new('RGB', (64, 32), (0, 0, 255))
+image.paste((255, 128, 0), (20, 0, 44, 32))
+image.save(sys.argv[1])
+";
+    run(Command::new(&python).args(["-c", draw]).arg(&picture));
+    let said = run(Command::new(&python).arg(room.path("bundle/run.py")).arg(&picture));
+    assert_eq!(said, "first  0.664\nmiddle  0.246\nlast  0.090\n");
+    let config = room.path("exported/preprocessor_config.json");
+    let text = fs::read_to_string(&config).unwrap();
+    for (from, to, message) in [
+        ("MobileNetV2Image", "OtherImage", "the processor \"OtherImageProcessor\" has no program"),
+        ("\"shortest_edge\"", "\"longest_edge\"", "neither a height and a width"),
+        ("[0.5, 0.5, 0.5]", "[0.5]", "\"image_mean\" is no list of three numbers"),
+        ("\"do_center_crop\"", "\"do_resize\": false, \"do_center_crop\"", "\"do_resize\" is false"),
+    ] {
+        assert!(text.contains(from), "{text}");
+        fs::write(&config, text.replace(from, to)).unwrap();
+        room.expect("exported -o other", 2, message);
+    }
+    fs::remove_file(config).unwrap();
+    room.expect("exported -o other", 2, "preprocessor_config.json is missing");
+}
+
+#[test]
 fn folders_are_refused_as_a_whole() {
     let (room, python) = (Room::new(), support::python());
     exported(&room, &python, "decoder");
@@ -201,7 +258,7 @@ fn folders_are_refused_as_a_whole() {
     let read = |name: &str| fs::read(room.path(&format!("exported/{name}"))).unwrap();
     let config = read("config.json");
     put("config.json", b"{\"vocab_size\": 12}");
-    room.expect("exported -o bundle", 2, "a vocabulary of 12 tokens, and the model of 1000");
+    room.expect("exported -o bundle", 2, "a vocabulary of 12, and the model has 1000");
     put("config.json", b"{\"architectures\": [\"BertForMaskedLM\"]}");
     room.expect("exported -o bundle", 2, "BertForMaskedLM continues no text, and gives no vectors");
     put("config.json", b"{");

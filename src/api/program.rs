@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Conversion;
 use crate::error::{Error, Result};
-use crate::example::{self, Files, Language, Subject, Text, picture_sides};
+use crate::example::{self, Classes, Files, Language, Reading, Subject, Text, picture_sides};
 use crate::pipeline::{Inspection, Metadata, Rest, rest};
 use crate::tensor::Dim;
 
@@ -28,7 +28,7 @@ impl Conversion {
         self.program_with(path, param, bin, None)
     }
 
-    /// Like [`Conversion::program`]; with the facts of a tokenizer, the program continues a text.
+    /// Like [`Conversion::program`], with the facts of a folder.
     pub(crate) fn program_with(
         &self,
         path: &Path,
@@ -36,7 +36,11 @@ impl Conversion {
         bin: &Path,
         text: Option<&Text>,
     ) -> Result<Vec<(PathBuf, String)>> {
-        self.program_of(&self.inspection()?, path, (param, bin), text)
+        let mut inspection = self.inspection()?;
+        if let Some(Text::Classes(Classes { labels, .. }) | Text::Picture(Reading { labels, .. })) = text {
+            inspection.metadata.classes.clone_from(labels);
+        }
+        self.program_of(&inspection, path, (param, bin), text)
     }
 
     pub(super) fn program_of(

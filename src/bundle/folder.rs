@@ -1,5 +1,6 @@
 //! What the folder of an exporter holds.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::sequence::{self, ENCODER_MODEL};
-use super::{Part, Plan, Task};
+use super::{Part, Plan, Task, picture};
 use crate::api::{Conversion, Converter};
+use crate::common::int::Int;
 use crate::error::{Error, Errors, Result};
-use crate::example::{Continuation, Pooling, PoolingKind};
+use crate::example::{Classes, Continuation, Pooling, PoolingKind, Reading, Scale};
 use crate::onnx::{Input, models_in};
 use crate::pipeline::{Inspection, Remedy};
 use crate::tensor::Dim;
@@ -33,6 +35,9 @@ const TOKENIZER: [&str; 8] = [
 
 /// The ends of the names of architectures that continue a text.
 const DECODERS: [&str; 3] = ["ForCausalLM", "LMHeadModel", "ForConditionalGeneration"];
+
+/// The end of the names of architectures that name the classes of a text.
+const CLASSIFIER: &str = "ForSequenceClassification";
 
 /// The output that is the vector of a text.
 const COMPUTED: &str = "sentence_embedding";
@@ -57,7 +62,7 @@ pub(super) struct Folder {
     config: Value,
     generation: Value,
     /// The name of the class of transformers, if `config.json` has one.
-    architecture: Option<String>,
+    pub architecture: Option<String>,
     pub model_type: Option<String>,
     pub vocabulary: Option<i64>,
     pub begin: Option<i64>,
@@ -88,8 +93,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// `Usage` if `config.json`, the tokenizer or a model is missing; `Io` or `Usage` if a file cannot be
-    /// read.
+    /// `Usage` if `config.json` is missing; `Io` or `Usage` if a file cannot be read.
     pub fn read(path: &Path) -> Result<Folder> {
         let mut models = models_in(path);
         models.extend(models_in(&path.join("onnx")));
@@ -103,10 +107,6 @@ impl Folder {
         let is_there = |name: &&str| path.join(name).is_file();
         let tokenizer: Vec<String> =
             TOKENIZER.iter().filter(|name| is_there(name)).map(|name| (*name).to_owned()).collect();
-        if !tokenizer.iter().any(|name| name == "tokenizer.json") {
-            let help = "save it with AutoTokenizer.from_pretrained(..).save_pretrained(FOLDER)";
-            return Err(Error::usage("tokenizer.json is missing").in_file(path).help(help));
-        }
         let mut folder = Folder {
             path: path.to_owned(),
             models,
@@ -168,6 +168,13 @@ impl Folder {
     ///
     /// `Usage` if the folder has none, or of a kind that no program runs.
     pub fn plan(&self, converter: &Converter) -> Result<Plan> {
+        if let Some(plan) = picture::plan(self, converter)? {
+            return Ok(plan);
+        }
+        if !self.tokenizer.iter().any(|name| name == "tokenizer.json") {
+            let help = "save it with AutoTokenizer.from_pretrained(..).save_pretrained(FOLDER)";
+            return Err(Error::usage("tokenizer.json is missing").in_file(&self.path).help(help));
+        }
         if self.find(ENCODER_MODEL).is_some() {
             return sequence::plan(self, converter);
         }
@@ -201,6 +208,10 @@ impl Folder {
             );
             return Err(listed(Error::usage(what).in_file(model), &self.models));
         }
+        if gives("logits") && self.architecture.as_deref().is_some_and(|name| name.ends_with(CLASSIFIER)) {
+            let labels = self.labels();
+            return Ok(Task::Classes(Classes { scale: self.scale(), labels, most_tokens: self.most_tokens() }));
+        }
         if let Some(output) = vectors.filter(|_| !gives("logits")) {
             return Ok(Task::Vectors(self.pooling(output)?));
         }
@@ -212,6 +223,31 @@ impl Folder {
             }
             None => Ok(Task::Continue),
         }
+    }
+
+    /// Returns the names of the classes, by their indices.
+    pub fn labels(&self) -> Vec<String> {
+        let labels = self.config.get("id2label").and_then(Value::as_object).into_iter().flatten();
+        let label = |(index, label): (&String, &Value)| Some((index.parse().ok()?, label.as_str()?.to_owned()));
+        let labels: BTreeMap<usize, String> = labels.filter_map(label).collect();
+        labels.into_values().collect()
+    }
+
+    /// Returns how scores become probabilities, as the pipelines of transformers do.
+    pub fn scale(&self) -> Scale {
+        match self.config.get("problem_type").and_then(Value::as_str) {
+            Some("regression") => Scale::Number,
+            Some("multi_label_classification") => Scale::Independent,
+            Some("single_label_classification") => Scale::Logits,
+            _ if self.labels().len() == 1 => Scale::Independent,
+            _ => Scale::Logits,
+        }
+    }
+
+    /// Returns the most tokens that the tokenizer is made for.
+    fn most_tokens(&self) -> Option<i64> {
+        let config = json(&self.path, "tokenizer_config.json").ok()??;
+        config.get("model_max_length").and_then(Value::as_i64)
     }
 
     /// Returns how a program continues texts.
@@ -261,14 +297,21 @@ impl Folder {
     /// # Errors
     ///
     /// `Usage` if they are of another model.
-    pub fn check(&self, conversion: &Conversion, model: &Path) -> Result<()> {
+    pub fn check(&self, task: &Task, conversion: &Conversion, model: &Path) -> Result<()> {
         let logits = conversion.outputs.iter().find(|port| port.name == "logits");
-        let scores = logits.and_then(|port| port.shape.last()).and_then(Dim::known);
-        match (self.vocabulary, scores) {
-            (Some(vocabulary), Some(scores)) if vocabulary != scores => {
+        let size = |axis: usize| logits.and_then(|port| port.shape.get(axis)).and_then(Dim::known);
+        let (found, stated, what) = match task {
+            Task::Continue | Task::Sequence { .. } => (size(2), self.vocabulary, "a vocabulary of"),
+            Task::Classes(Classes { labels, .. }) | Task::Picture(Reading { labels, .. }) => {
+                let labels = Some(labels.len().int()).filter(|count| *count > 0);
+                (size(1), labels, "names of classes:")
+            }
+            Task::Vectors(_) => return Ok(()),
+        };
+        match (stated, found) {
+            (Some(stated), Some(found)) if stated != found => {
                 let what = format!(
-                    "config.json has a vocabulary of {vocabulary} tokens, and the model of {scores}: they \
-                    are of two exports"
+                    "config.json has {what} {stated}, and the model has {found}: they are of two exports"
                 );
                 Err(Error::usage(what).in_file(model))
             }

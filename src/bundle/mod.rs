@@ -1,6 +1,7 @@
 //! Bundles: the nets of a folder that an exporter wrote, with all that a program needs to run them.
 
 mod folder;
+mod picture;
 mod readme;
 mod sequence;
 
@@ -12,7 +13,7 @@ use crate::api::{Conversion, Converter, Refusal};
 use crate::common::GENERATOR;
 use crate::common::output::{self, Staged};
 use crate::error::{Error, Result};
-use crate::example::{Pooling, Sequence, Sound, Text};
+use crate::example::{Classes, Pooling, Reading, Sequence, Sound, Text};
 use crate::ncnn::Written;
 use crate::onnx::Input;
 use crate::pipeline::{Options, Remedy};
@@ -26,6 +27,7 @@ pub const BUNDLE_VERSION: u32 = 1;
 /// The names of nets.
 const ENCODER: &str = "encoder";
 const DECODER: &str = "decoder";
+const MODEL: &str = "model";
 /// The names of the files of a bundle, without those of the nets.
 const PROGRAM: &str = "run.py";
 const TEMPLATE: &str = "chat_template.jinja";
@@ -48,8 +50,8 @@ pub struct Bundle {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct BundleNet {
-    /// What it is: `decoder`, `encoder`, or `keys`, which makes the keys and values that a decoder reads of
-    /// an encoder.
+    /// What it is: `decoder`, `encoder`, `keys`, which makes the keys and values that a decoder reads of an
+    /// encoder, or `model` for a classifier.
     pub name: &'static str,
     /// The `.param` file.
     pub param: PathBuf,
@@ -97,6 +99,9 @@ struct Description<'a> {
     pooling: Option<&'a Pooling>,
     /// How the nets of an encoder and a decoder are joined.
     sequence: Option<&'a Sequence>,
+    /// The names of classes, and how a picture is read.
+    classes: Option<&'a Classes>,
+    picture: Option<&'a Reading>,
     /// The file of the template of chats, and the files of the tokenizer.
     chat_template: Option<&'static str>,
     tokenizer: &'a [String],
@@ -129,6 +134,10 @@ enum Task {
     Vectors(Pooling),
     /// They make a text of another one, or of a sound.
     Sequence { sound: Option<Sound> },
+    /// They name the class of a text.
+    Classes(Classes),
+    /// They name the class of a picture, or of its pixels.
+    Picture(Reading),
 }
 
 impl Task {
@@ -139,6 +148,8 @@ impl Task {
             Task::Vectors(_) => "feature-extraction",
             Task::Sequence { sound: None } => "text2text-generation",
             Task::Sequence { sound: Some(_) } => "automatic-speech-recognition",
+            Task::Classes(_) => "text-classification",
+            Task::Picture(_) => "image-classification",
         }
     }
 
@@ -147,6 +158,7 @@ impl Task {
         match self {
             Task::Continue | Task::Sequence { .. } => DECODER,
             Task::Vectors(_) => ENCODER,
+            Task::Classes(_) | Task::Picture(_) => MODEL,
         }
     }
 
@@ -157,6 +169,8 @@ impl Task {
             Task::Vectors(_) => "\"a cat sleeps\" \"a dog is asleep\"",
             Task::Sequence { sound: None } => "\"The house is wonderful.\"",
             Task::Sequence { sound: Some(_) } => "sound.wav",
+            Task::Classes(_) => "\"I like it.\"",
+            Task::Picture(_) => "picture.jpg",
         }
     }
 }
@@ -166,10 +180,11 @@ fn files(net: &str) -> [String; 3] {
     ["param", "bin", "report.json"].map(|end| format!("{net}.{end}"))
 }
 
-/// Converts the folder of a model of texts or speech, as optimum and transformers write it, to a bundle: the
-/// nets, a program that runs them, `bundle.json`, the files of the tokenizer, and a page that says how to run
-/// it. The model is a decoder, which continues a text, an encoder, which makes vectors of texts, or both,
-/// which make a text of another text or of speech. All files are written, or none is.
+/// Converts the folder of a model of texts, speech or pictures, as optimum and transformers write it, to a
+/// bundle: the nets, a program that runs them, `bundle.json`, the files of the tokenizer, and a page that
+/// says how to run it. The model is a decoder, which continues a text, an encoder, which makes vectors of
+/// texts, both, which make a text of another text or of speech, or a classifier. All files are written, or
+/// none is.
 ///
 /// # Errors
 ///
@@ -190,7 +205,7 @@ pub fn convert_folder(
         .map(|part| convert(converter, part, to))
         .collect::<std::result::Result<_, Refusal>>()?;
     if let Some(last) = nets.last() {
-        found.check(&last.conversion, &last.model)?;
+        found.check(&task, &last.conversion, &last.model)?;
     }
     let is_new = !to.exists();
     let staged = stage(&found, &task, &nets, to);
@@ -269,6 +284,8 @@ fn stage(found: &Folder, task: &Task, nets: &[Converted], to: &Path) -> Result<(
     let facts = match (task, nets) {
         (Task::Continue, _) => Text::Continued(found.continuation()),
         (Task::Vectors(pooling), _) => Text::Vectors(pooling.clone()),
+        (Task::Classes(classes), _) => Text::Classes(classes.clone()),
+        (Task::Picture(reading), _) => Text::Picture(reading.clone()),
         (Task::Sequence { sound }, [encoder, keys, decoder]) => {
             let conversions = [encoder, keys, decoder].map(|net| &net.conversion);
             Text::Sequence(Box::new(sequence::sequence(found, sound.as_ref(), conversions)?))
@@ -291,6 +308,8 @@ fn stage(found: &Folder, task: &Task, nets: &[Converted], to: &Path) -> Result<(
         sampling: &found.sampling,
         pooling: if let Text::Vectors(pooling) = &facts { Some(pooling) } else { None },
         sequence: if let Text::Sequence(sequence) = &facts { Some(sequence.as_ref()) } else { None },
+        classes: if let Text::Classes(classes) = &facts { Some(classes) } else { None },
+        picture: if let Text::Picture(reading) = &facts { Some(reading) } else { None },
         chat_template: chat.map(|_| TEMPLATE),
         tokenizer: &found.tokenizer,
     };

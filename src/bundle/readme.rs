@@ -7,7 +7,11 @@ use super::{Converted, PROGRAM, TEMPLATE, Task, files};
 pub(super) fn readme(folder: &Folder, task: &Task, nets: &[Converted]) -> String {
     let model_type = folder.model_type.as_deref().unwrap_or(task.net());
     let has_chat = folder.chat.is_some() && matches!(task, Task::Continue);
-    let packages = if has_chat { "ncnn numpy tokenizers jinja2" } else { "ncnn numpy tokenizers" };
+    let packages = match task {
+        Task::Picture(_) => "ncnn numpy pillow",
+        _ if has_chat => "ncnn numpy tokenizers jinja2",
+        _ => "ncnn numpy tokenizers",
+    };
     let chat = match has_chat {
         true => format!(
             "\nAs an answer in a chat, by `{TEMPLATE}`:\n\n    python3 {PROGRAM} --chat \"What is a pump?\"\n"
@@ -27,6 +31,12 @@ pub(super) fn readme(folder: &Folder, task: &Task, nets: &[Converted]) -> String
             "Write down the words of a sound",
             "the language, the number of tokens, the sampling, and the threads",
         ),
+        Task::Classes(_) => ("Name the class of a text, or of a pair of texts", "the names and the threads"),
+        Task::Picture(_) => ("Name the classes of a picture", "the scaling of pixels, the names and the threads"),
+    };
+    let tokenizer = match folder.tokenizer.is_empty() {
+        true => "",
+        false => "| `tokenizer.json` and others | the files of the tokenizer, as they were |\n",
     };
     let rows: Vec<String> = nets.iter().map(row).collect();
     let example = task.example();
@@ -42,7 +52,7 @@ pub(super) fn readme(folder: &Folder, task: &Task, nets: &[Converted]) -> String
         {}\
         | `bundle.json` | inputs, outputs and caches of the nets, special tokens, sampling or pooling |\n\
         | `{PROGRAM}` | a program that runs the nets |\n\
-        | `tokenizer.json` and others | the files of the tokenizer, as they were |\n",
+        {tokenizer}",
         rows.concat()
     )
 }

@@ -8,7 +8,7 @@ use super::Language;
 use super::pixels::Pixels;
 use super::purpose::{Purpose, Role, Source};
 use super::rest::{RestText, omitted};
-use super::subject::{Files, Sequence, Subject, Text};
+use super::subject::{Files, Reading, Sequence, Subject, Text};
 use super::tail::Tail;
 use crate::common::GENERATOR;
 use crate::pipeline::Port;
@@ -66,6 +66,8 @@ pub(super) struct Facts<'a> {
     text: Option<&'a Text>,
     /// The nets before the decoder.
     sequence: Option<&'a Sequence>,
+    /// How the model reads a picture.
+    reading: Option<&'a Reading>,
 }
 
 /// An input that is not a state.
@@ -178,6 +180,7 @@ impl<'a> Facts<'a> {
                 Some(Text::Sequence(sequence)) => Some(sequence),
                 _ => None,
             },
+            reading: subject.reading(),
         }
     }
 }
@@ -238,6 +241,7 @@ fn most_tokens(subject: &Subject, purpose: &Purpose) -> Option<i64> {
     });
     let stated = match subject.text {
         Some(Text::Vectors(pooling)) => pooling.most_tokens,
+        Some(Text::Classes(classes)) => classes.most_tokens,
         _ => None,
     };
     bounds.chain(stated).min()

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::purpose::Picture;
-use super::subject::Subject;
+use super::subject::{Reading, Subject};
 use super::tail::{IMAGENET, Tail};
 
 /// The scaling of pixels, `(pixel - mean) * norm`, as programs state it.
@@ -45,7 +45,16 @@ struct Scaling {
 /// Returns the scaling that is left to the program: the net may scale them itself.
 fn scaling(subject: &Subject, picture: Picture, tail: &Tail) -> Scaling {
     let pixels = subject.pixels;
-    let usual = usual_scaling(subject, picture, tail);
+    let usual = match subject.reading() {
+        Some(Reading { mean, norm, .. }) => Scaling {
+            mean: *mean,
+            norm: *norm,
+            is_bgr: false,
+            border: 0.0,
+            reason: "As preprocessor_config.json says.",
+        },
+        None => usual_scaling(subject, picture, tail),
+    };
     if pixels.are_plain() {
         return usual;
     }

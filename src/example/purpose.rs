@@ -23,6 +23,8 @@ pub(super) enum Role {
     AllOnes,
     /// The positions of the tokens.
     Positions,
+    /// The number of the text of each token, of a pair of texts: 0 or 1.
+    Types,
     /// The number of the tokens.
     Length,
     /// Height and width of the picture.
@@ -224,7 +226,7 @@ fn set_tokens(subject: &Subject, roles: &mut [Role]) -> bool {
                 name if name.contains("mask") || name == "kv_length" => Role::AllOnes,
                 name if name.contains("position") && port.form.len() == 1 => Role::Positions,
                 name if name.contains("len") => Role::Length,
-                name if name.contains("type") || name.contains("segment") => Role::Zeros,
+                name if name.contains("type") || name.contains("segment") => Role::Types,
                 _ => Role::Array,
             };
         }

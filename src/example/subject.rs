@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::tail::Scale;
 use crate::ncnn::Net;
 use crate::pipeline::{Computed, Metadata, Pixels, Port, Rest};
 use crate::tensor::{Dim, SizeCondition};
 
-/// What a program that has the files of a tokenizer does with texts.
+/// What a program does that has the files of a folder next to the net.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Text {
@@ -18,6 +19,44 @@ pub(crate) enum Text {
     Vectors(Pooling),
     /// It makes a text of another one, or of a sound.
     Sequence(Box<Sequence>),
+    /// It names the classes of a text, or of a pair of texts.
+    Classes(Classes),
+    /// It names the classes of a picture, or of its pixels.
+    Picture(Reading),
+}
+
+/// How scores of classes become probabilities.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Classes {
+    pub scale: Scale,
+    /// The names of the classes, by their indices.
+    pub labels: Vec<String>,
+    /// The most tokens of a text, if the folder has a number.
+    pub most_tokens: Option<i64>,
+}
+
+/// The size of a picture before its border is cut off.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Resized {
+    /// Its shorter side, without distortion.
+    Shorter(i64),
+    /// Its width and its height.
+    Sides(i64, i64),
+}
+
+/// How a picture becomes the input of a model.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Reading {
+    /// The means and the factors of pixels from 0 to 255, in the order red, green, blue.
+    pub mean: [f64; 3],
+    pub norm: [f64; 3],
+    /// The size of the picture of which the model reads the middle.
+    pub resized: Resized,
+    /// The interpolation, as Pillow names it.
+    pub resample: &'static str,
+    pub scale: Scale,
+    pub labels: Vec<String>,
 }
 
 /// How a decoder makes a text of what an encoder reads.
@@ -144,6 +183,14 @@ impl<'a> Subject<'a> {
     /// Returns a shape at the chosen sizes.
     pub(super) fn at(&self, shape: &[Dim]) -> Option<Vec<i64>> {
         shape.iter().map(|size| size.substitute(self.sizes).known()).collect()
+    }
+
+    /// Returns how the model reads a picture, if the folder says so.
+    pub(super) fn reading(&self) -> Option<&'a Reading> {
+        match self.text {
+            Some(Text::Picture(reading)) => Some(reading),
+            _ => None,
+        }
     }
 
     /// Returns the rest of the model, if the program computes it.

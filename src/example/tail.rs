@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::boxes::Boxes;
 use super::purpose::{Picture, Source};
-use super::subject::{Subject, Text};
+use super::subject::{Classes, Reading, Subject, Text};
 use crate::common::int::Int;
 use crate::ncnn::{Net, NetLayer};
 use crate::pipeline::Port;
@@ -55,11 +55,15 @@ pub(super) enum Tail {
 /// The meaning of scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// Probabilities, by a Softmax or Sigmoid at the end of the net.
     Probabilities,
     /// Arbitrary numbers, of which Softmax makes probabilities.
     Logits,
+    /// Arbitrary numbers, of which Sigmoid makes probabilities: no class excludes another one.
+    Independent,
+    /// Arbitrary numbers that are the results.
+    Number,
 }
 
 impl Tail {
@@ -207,13 +211,15 @@ fn scores(subject: &Subject) -> Option<Tail> {
     let shape: Vec<i64> = output.shape.iter().map(Dim::known).collect::<Option<_>>()?;
     let count = shape.iter().product::<i64>();
     let is_list = shape.last() == Some(&count) || shape.get(1) == Some(&count);
-    let scale = match computing_layer(subject.net, &output.blob) {
-        Some("Softmax" | "Sigmoid") => Scale::Probabilities,
+    let scale = match (subject.text, computing_layer(subject.net, &output.blob)) {
+        (Some(Text::Classes(Classes { scale, .. }) | Text::Picture(Reading { scale, .. })), _) => *scale,
+        (_, Some("Softmax" | "Sigmoid")) => Scale::Probabilities,
         _ => Scale::Logits,
     };
     let is_named = !subject.metadata.classes.is_empty() || scale == Scale::Probabilities;
     let are_classes = is_named || count <= MAX_UNNAMED || count == IMAGENET;
-    (is_list && count > 1 && are_classes).then_some(Tail::Scores { output: 0, scale })
+    let is_told = matches!(subject.text, Some(Text::Classes(_)));
+    (is_list && (count > 1 || is_told) && are_classes).then_some(Tail::Scores { output: 0, scale })
 }
 
 /// Returns the type of the layer that computes the elements of a blob; a Reshape moves none.

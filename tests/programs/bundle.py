@@ -1,8 +1,8 @@
 """Makes the folder of a model of texts as its exporter writes it, with a tokenizer of numbers: a decoder that gives the next number, with a
 cache, an encoder whose vector of the number n is [n, 10], or both: an encoder of a text or a sound, and a decoder that counts from the largest
-number on.
+number on. A classifier of texts has a class for large numbers, and one for second texts; one of pictures has a class for each colour.
 
-usage: bundle.py FOLDER decoder|encoder|text|speech
+usage: bundle.py FOLDER decoder|encoder|text|speech|classes|picture
 """
 
 import json
@@ -82,11 +82,50 @@ def sequence(kind):
     return dict(zip(["encoder_model", "decoder_model", "decoder_with_past_model"], models))
 
 
+def classifier(kind):
+    """A model that names the class of a text or a picture."""
+    of_texts = """<ir_version: 8, opset_import: ["": 17]>
+        classifier (int64[batch,length] input_ids, int64[batch,length] token_type_ids) => (float[batch,3] logits) {
+            rows = Gather(table, input_ids)
+            axis = Constant<value_ints = [2]>()
+            types = Cast<to = 1>(token_type_ids)
+            column = Unsqueeze(types, axis)
+            second = Mul(column, last)
+            both = Add(rows, second)
+            logits = ReduceMean<axes = [1], keepdims = 0>(both)
+        }"""
+    of_pictures = """<ir_version: 8, opset_import: ["": 17]>
+        classifier (float[batch,channels,height,width] pixel_values) => (float[batch,channels] logits) {
+            logits = ReduceMean<axes = [2, 3], keepdims = 0>(pixel_values)
+        }"""
+    if kind == "picture":
+        return parser.parse_model(of_pictures)
+    model = parser.parse_model(of_texts)
+    rows = np.stack([np.arange(1000), np.full(1000, 10), np.zeros(1000)], axis=1).astype(np.float32)
+    constants = {"table": rows, "last": np.array([0, 0, 21], np.float32)}
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    return model
+
+
+ARCHITECTURES = {"classes": "BertForSequenceClassification", "picture": "ViTForImageClassification"}
+# How the model of pictures reads them: in half of their size, without a border.
+PICTURE = {
+    "image_processor_type": "MobileNetV2ImageProcessor",
+    "size": {"shortest_edge": 16},
+    "do_center_crop": True,
+    "crop_size": {"height": 8, "width": 8},
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.25, 0.5],
+}
+
+
 def main():
     folder, kind = Path(sys.argv[1]), sys.argv[2]
     (folder / "onnx").mkdir(parents=True)
     if kind in ("text", "speech"):
         models = sequence(kind)
+    elif kind in ARCHITECTURES:
+        models = {"model": classifier(kind)}
     else:
         models = {"model": encoder() if kind == "encoder" else decoder_with_a_cache()}
     for name, model in models.items():
@@ -98,9 +137,10 @@ def main():
         "model": {"type": "WordLevel", "vocab": {str(n): n for n in range(1000)}, "unk_token": "0"},
     }
     files = {
-        "config.json": {"model_type": "counter", "vocab_size": 1000, "eos_token_id": 20},
+        "config.json": {"model_type": "counter", "vocab_size": 1000, "eos_token_id": 20}
+        | ({"architectures": [ARCHITECTURES[kind]], "id2label": {"2": "last", "0": "first", "1": "middle"}} if kind in ARCHITECTURES else {}),
         "generation_config.json": {"bos_token_id": 1, "eos_token_id": [20, 40], "decoder_start_token_id": 2, "begin_suppress_tokens": [6], "do_sample": True, "temperature": 0.5, "top_k": 3, "top_p": 0.9},
-        "preprocessor_config.json": {"feature_extractor_type": "WhisperFeatureExtractor", "sampling_rate": 8000} | SOUND,
+        "preprocessor_config.json": {"feature_extractor_type": "WhisperFeatureExtractor", "sampling_rate": 8000} | SOUND if kind != "picture" else PICTURE,
         "tokenizer.json": tokenizer,
         "tokenizer_config.json": {"bos_token": {"content": "4"}, "eos_token": "20", "chat_template": TEMPLATE},
     }
