@@ -35,7 +35,7 @@ const OTHER_FILES: &[(usize, &[u8], &str)] = &[
     (
         0,
         b"GGUF",
-        "it is a GGUF file: transformers reads it by from_pretrained(FOLDER, gguf_file=FILE); save that model, export it to ONNX, and convert the export; --weights int4 rounds its floats to blocks again",
+        "it is a GGUF file, which transformers reads: python3 -c 'import transformers as t; [kind.from_pretrained(\".\", gguf_file=\"FILE\").save_pretrained(\"model\") for kind in (t.AutoModelForCausalLM, t.AutoTokenizer)]' && optimum-cli export onnx --model model --task text-generation-with-past exported && onnx2ncnn exported -o bundle --weights int4",
     ),
     (0, b"7767517", "it is an ncnn model already"),
 ];

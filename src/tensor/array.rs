@@ -220,7 +220,7 @@ impl Array {
     }
 
     /// Returns whether all elements are numbers that satisfy a condition.
-    pub(crate) fn all_numbers(&self, condition: impl Fn(f64) -> bool) -> bool {
+    pub(crate) fn all_numbers(&self, mut condition: impl FnMut(f64) -> bool) -> bool {
         match &self.elements {
             Elements::F32(a) => a.iter().all(|x| condition(f64::from(*x))),
             Elements::F64(a) => a.iter().all(|x| condition(*x)),

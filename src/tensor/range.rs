@@ -61,14 +61,17 @@ impl Range {
     pub fn of_tensor(tensor: &Tensor) -> Range {
         let looked_at =
             Some(tensor).filter(|tensor| tensor.len() <= limits::LOOKED_AT && !tensor.is_deferred());
-        let loaded = looked_at.and_then(|tensor| tensor.load_listed().and_then(|array| array.to_f64()).ok());
-        let Some(elements) = loaded else { return Range::of(tensor.dtype()) };
-        if elements.iter().any(|x| x.is_nan()) {
+        let Some(array) = looked_at.and_then(|tensor| tensor.load_listed().ok()) else {
+            return Range::of(tensor.dtype());
+        };
+        let mut range = Range { least: f64::INFINITY, most: f64::NEG_INFINITY };
+        let are_numbers = array.all_numbers(|x| {
+            range = Range { least: range.least.min(x), most: range.most.max(x) };
+            !x.is_nan()
+        });
+        if !are_numbers {
             return Range::of(tensor.dtype());
         }
-        let empty = Range { least: f64::INFINITY, most: f64::NEG_INFINITY };
-        let found = |range: Range, x: &f64| Range { least: range.least.min(*x), most: range.most.max(*x) };
-        let range = elements.iter().fold(empty, found);
         Range::new(range.least, range.most)
     }
 

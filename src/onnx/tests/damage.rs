@@ -95,6 +95,7 @@ fn other_files_are_recognized() {
         (b"PK\x03\x04 and so on", "no ONNX model", "torch.onnx.export"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00", "no ONNX model", "git lfs pull"),
         (b"\x1c\0\0\0TFL3", "no ONNX model", "TensorFlow Lite"),
+        (b"GGUF\x03\0\0\0", "no ONNX model", "gguf_file=\"FILE\""),
         (b"7767517\n3 3\n", "no ONNX model", "ncnn model already"),
         (b"\x08\x0a", "no ONNX model", ""),
     ];
