@@ -37,6 +37,8 @@ pub(super) struct Boxes {
     pub has_objects: bool,
     /// Whether a box is a centre and a size.
     pub are_centres: bool,
+    /// Whether y comes before x, as in TensorFlow.
+    pub are_rows_first: bool,
     /// Whether Sigmoid makes probabilities of the scores.
     pub are_logits: bool,
     /// What follows the scores of each box.
@@ -104,6 +106,7 @@ impl Boxes {
             classes,
             has_objects: false,
             are_centres: false,
+            are_rows_first: false,
             are_logits: false,
             further: Further::Nothing,
             select,
@@ -161,7 +164,8 @@ fn selected_by_model(subject: &Subject) -> Option<Boxes> {
         let mut others = outputs().filter(|(at, port)| *at != boxes && is_float(port) && rank(port) == 1);
         let (scores, _) = others.next()?;
         let pair = Boxes::new(Layout::Pair, boxes, classes, Select::of_all());
-        return Some(Boxes { scores, labels: Some(labels()?), ..pair });
+        let are_rows_first = are_rows_first(subject, boxes);
+        return Some(Boxes { scores, labels: Some(labels()?), are_rows_first, ..pair });
     }
     if let (Some((boxes, _)), Some(labels)) = (of(5), labels()) {
         return Some(Boxes { labels: Some(labels), ..selected(boxes) });
@@ -278,7 +282,13 @@ fn by_names(subject: &Subject) -> Option<Boxes> {
         Some(_) => (Select::of_selected(subject), subject.metadata.classes.len().int().max(1)),
         None => (Select::of(subject), classes),
     };
-    Some(Boxes { scores, labels, ..Boxes::new(Layout::Pair, boxes, classes, select) })
+    let are_rows_first = are_rows_first(subject, boxes);
+    Some(Boxes { scores, labels, are_rows_first, ..Boxes::new(Layout::Pair, boxes, classes, select) })
+}
+
+/// Returns whether an output has the name that detectors of TensorFlow give their boxes.
+fn are_rows_first(subject: &Subject, output: usize) -> bool {
+    subject.outputs.get(output).is_some_and(|port| port.name.contains("detection_boxes"))
 }
 
 /// Returns the number of boxes, and of scores of each, if an output of boxes and one of scores belong

@@ -105,6 +105,13 @@ def pair():
     return of_picture({"scores": SCORES[None].copy(), "boxes": corners[None].copy()}, NAMES)
 
 
+def pair_of_tensorflow():
+    """The same with y before x, and an output of classes."""
+    boxes = corners()[:3, [1, 0, 3, 2]] * [1, 0.5, 1, 0.5] / SIDE
+    results = {"detection_boxes": boxes, "detection_scores": np.array([0.9, 0.1, 0.7]), "detection_classes": np.array([0, 0, 1])}
+    return of_picture({name: array[None].astype(np.float32) for name, array in results.items()}, NAMES)
+
+
 def points():
     """Boxes with two key points each, of which the second is not visible."""
     rows = np.zeros((CELLS, 12), np.float32)
@@ -552,6 +559,7 @@ CASES = {
     "rows": (rows, ["wide.png"], BOXES),
     "selected": (selected, ["wide.png"], BOXES),
     "free_sizes": (free_sizes, ["long.png"], BOXES),
+    "pair_of_tensorflow": (pair_of_tensorflow, ["wide.png"], "cat  0.900  15.0 30.0 25.0 50.0\ndog  0.700  16.0 32.0 26.0 52.0\nresult.png\n"),
     "pair": (pair, ["wide.png"], BOXES),
     "points": (points, ["wide.png"], BOXES),
     "oriented": (oriented, ["wide.png"], TURNED + "result.png\n"),
