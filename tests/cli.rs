@@ -615,7 +615,11 @@ fn a_net_that_is_much_larger_than_its_model_is_told() {
         }
         room.put("shared.onnx", &onnx::model(&["2", "1000"], &parts));
         let said = room.expect("shared.onnx", 0, "");
-        assert_eq!(said.contains("the weights take 24 MB, the model 4 MB"), told, "{layers} layers: {said}");
+        assert_eq!(
+            said.contains("the weights take 24.0 MB, the model 4.0 MB"),
+            told,
+            "{layers} layers: {said}"
+        );
     }
 }
 

@@ -161,7 +161,7 @@ fn the_largest_part_is_cut_out() {
         0,
         "only the part to \"boxes\", \"s\" is converted",
     );
-    assert!(text.contains("with 98 % of the weights"), "{text}");
+    assert!(text.contains("with 98 % of the nodes"), "{text}");
     room.expect(
         &format!("{} b.param --auto-cut", fixture("refused/unknown_operator")),
         1,

@@ -50,7 +50,7 @@ def convert(model: Model, **options: Unpack[Options]) -> Net:
         ncnn_version: The oldest release of ncnn that must load the net, by its date, such as 20260526 or `ncnn.__version__`.
         skip: Passes to skip, see `passes`.
         strict: Refuse a model if its net relies on assumed facts of values, other than that inputs are finite.
-        double_as_float: Convert inputs of float64 to float32, the only precision of ncnn.
+        double_as_float: Convert inputs of float64 to float32, the widest float of ncnn.
         auto_cut: Convert the largest part of a refused model. A warning names its inputs and outputs.
         random_as_input: Make random numbers inputs of the net.
         data_dir: The folder of external data; the default is that of the model.

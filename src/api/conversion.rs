@@ -140,9 +140,10 @@ impl Conversion {
     fn growth(&self, written: &Written) -> Option<String> {
         let (model, net) = (self.sources.total_bytes(), written.bin_bytes);
         let is_large = net > model.saturating_add(model / 2).saturating_add(GROWTH);
-        let megabytes = |bytes: u64| match bytes / 1_000_000 {
-            0 => "less than 1 MB".to_owned(),
-            whole => format!("{whole} MB"),
+        // Tenths of a megabyte, rounded.
+        let megabytes = |bytes: u64| match bytes.saturating_add(50_000) / 100_000 {
+            0 => "less than 0.1 MB".to_owned(),
+            tenths => format!("{}.{} MB", tenths / 10, tenths % 10),
         };
         is_large.then(|| {
             format!(

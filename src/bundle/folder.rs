@@ -210,7 +210,11 @@ impl Folder {
         }
         if gives("logits") && self.architecture.as_deref().is_some_and(|name| name.ends_with(CLASSIFIER)) {
             let labels = self.labels();
-            return Ok(Task::Classes(Classes { scale: self.scale(), labels, most_tokens: self.most_tokens() }));
+            return Ok(Task::Classes(Classes {
+                scale: self.scale(),
+                labels,
+                most_tokens: self.most_tokens(),
+            }));
         }
         if let Some(output) = vectors.filter(|_| !gives("logits")) {
             return Ok(Task::Vectors(self.pooling(output)?));
@@ -228,7 +232,8 @@ impl Folder {
     /// Returns the names of the classes, by their indices.
     pub fn labels(&self) -> Vec<String> {
         let labels = self.config.get("id2label").and_then(Value::as_object).into_iter().flatten();
-        let label = |(index, label): (&String, &Value)| Some((index.parse().ok()?, label.as_str()?.to_owned()));
+        let label =
+            |(index, label): (&String, &Value)| Some((index.parse().ok()?, label.as_str()?.to_owned()));
         let labels: BTreeMap<usize, String> = labels.filter_map(label).collect();
         labels.into_values().collect()
     }

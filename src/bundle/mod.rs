@@ -222,10 +222,11 @@ pub fn convert_folder(
     further.sort();
     nets.iter().zip(&written).try_for_each(|(net, written)| net.conversion.accept(written))?;
     output::put_all(staged)?;
-    let nets = nets.into_iter().zip(written).map(|(Converted { name, model, added, conversion }, written)| {
-        let [param, bin, _] = files(name).map(|name| to.join(name));
-        BundleNet { name, param, bin, model, added, conversion, written }
-    });
+    let nets =
+        nets.into_iter().zip(written).map(|(Converted { name, model, added, conversion }, written)| {
+            let [param, bin, _] = files(name).map(|name| to.join(name));
+            BundleNet { name, param, bin, model, added, conversion, written }
+        });
     Ok(Bundle { nets: nets.collect(), program: to.join(PROGRAM), further, example: task.example() })
 }
 

@@ -56,7 +56,9 @@ pub(super) fn plan(folder: &Folder, converter: &Converter) -> Result<Option<Plan
     let shape = [1, 3, height, width].map(Dim::from).to_vec();
     let states = |size: &Dim, wanted: &Dim| size.known().is_none_or(|size| wanted.is(size));
     let declared = input.shape.as_deref().unwrap_or_default();
-    if declared.len() != shape.len() || !declared.iter().zip(&shape).all(|(size, wanted)| states(size, wanted)) {
+    if declared.len() != shape.len()
+        || !declared.iter().zip(&shape).all(|(size, wanted)| states(size, wanted))
+    {
         let what = format!("{CONFIG} has pictures of {width} x {height}, and the model reads others");
         return Err(Error::usage(what).in_file(model));
     }
@@ -69,7 +71,8 @@ pub(super) fn plan(folder: &Folder, converter: &Converter) -> Result<Option<Plan
 
 /// Reads how a picture becomes the input, and its height and width.
 fn reading(folder: &Folder, config: &Value) -> std::result::Result<(Reading, [i64; 2]), String> {
-    let name = ["image_processor_type", "feature_extractor_type"].iter().find_map(|key| config.get(*key)?.as_str());
+    let name =
+        ["image_processor_type", "feature_extractor_type"].iter().find_map(|key| config.get(*key)?.as_str());
     let name = name.unwrap_or_default();
     let kind = ["ImageProcessorFast", "ImageProcessor", "FeatureExtractor"]
         .iter()
@@ -101,7 +104,9 @@ fn reading(folder: &Folder, config: &Value) -> std::result::Result<(Reading, [i6
         }
         (Some(side), _) if crops => (Resized::Shorter(side), cropped.ok_or("\"crop_size\" is missing")?),
         (None, Some([height, width])) => (Resized::Sides(width, height), cropped.unwrap_or([height, width])),
-        _ => return Err("\"size\" has neither a height and a width, nor a shorter side to cut off".to_owned()),
+        _ => {
+            return Err("\"size\" has neither a height and a width, nor a shorter side to cut off".to_owned());
+        }
     };
     let numbers = |key: &str| -> std::result::Result<[f64; 3], String> {
         let list = config.get(key).and_then(Value::as_array).into_iter().flatten();

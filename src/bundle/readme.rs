@@ -32,7 +32,9 @@ pub(super) fn readme(folder: &Folder, task: &Task, nets: &[Converted]) -> String
             "the language, the number of tokens, the sampling, and the threads",
         ),
         Task::Classes(_) => ("Name the class of a text, or of a pair of texts", "the names and the threads"),
-        Task::Picture(_) => ("Name the classes of a picture", "the scaling of pixels, the names and the threads"),
+        Task::Picture(_) => {
+            ("Name the classes of a picture", "the scaling of pixels, the names and the threads")
+        }
     };
     let tokenizer = match folder.tokenizer.is_empty() {
         true => "",

@@ -88,7 +88,8 @@ fn sound(folder: &Folder, reads_samples: bool) -> Result<Sound> {
     })?;
     let number = |key: &str| {
         config.get(key).and_then(Value::as_i64).filter(|n| *n > 0).ok_or_else(|| {
-            Error::usage(format!("\"{key}\" is missing, or no positive integer")).in_file(folder.path.join(name))
+            Error::usage(format!("\"{key}\" is missing, or no positive integer"))
+                .in_file(folder.path.join(name))
         })
     };
     let rate = number("sampling_rate")?;
@@ -124,7 +125,8 @@ pub(super) fn sequence(
     let output = |conversion: &Conversion, name: &str| {
         conversion.outputs.iter().find(|port| port.name == name).map(|port| port.blob.clone())
     };
-    let hidden = output(encoder, HIDDEN).ok_or_else(|| failed(format!("the encoder has no output {HIDDEN}")))?;
+    let hidden =
+        output(encoder, HIDDEN).ok_or_else(|| failed(format!("the encoder has no output {HIDDEN}")))?;
     let (mut links, mut mask, mut read) = (Vec::new(), None, None);
     for port in decoder.inputs.iter().filter(|port| is_of_encoder(&port.name)) {
         let made = output(keys, &port.name.replace("past_key_values", "present"));
@@ -138,14 +140,16 @@ pub(super) fn sequence(
     let side = |name: &str, inputs, outputs| SideNet { name: name.to_owned(), inputs, outputs };
     let tokens = |key: &str| folder.stated(key).map(integers).unwrap_or_default();
     let is_special = |token: &i64| *token >= 0;
-    let lists = folder.stated("bad_words_ids").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let lists =
+        folder.stated("bad_words_ids").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let words = lists.iter().map(integers).filter(|word| word.len() == 1).flatten();
     let begin = folder.stated("decoder_start_token_id").and_then(Value::as_i64).or(folder.begin);
     let mut start: Vec<i64> = begin.into_iter().chain(tokens("forced_bos_token_id")).collect();
     let languages = languages(folder);
     let task = folder.stated("task_to_id").and_then(|tasks| tasks.get("transcribe")?.as_i64());
     let untimed = folder.stated("no_timestamps_token_id").and_then(Value::as_i64);
-    let after_language = if languages.is_empty() { Vec::new() } else { task.into_iter().chain(untimed).collect() };
+    let after_language =
+        if languages.is_empty() { Vec::new() } else { task.into_iter().chain(untimed).collect() };
     if languages.is_empty() {
         start.extend(untimed);
     }

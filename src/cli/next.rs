@@ -29,8 +29,9 @@ pub(super) struct Line<'a> {
 #[derive(Debug)]
 pub(super) struct Next {
     pub command: String,
-    /// The percentage of the weights that is converted.
+    /// The percentage of the weights or nodes that is converted, and which of them.
     pub percent: u64,
+    pub counted: &'static str,
     /// Whether it makes a chain of nets.
     pub is_chain: bool,
     /// What its options do, and which values are examples.
@@ -59,7 +60,8 @@ impl Next {
             let flags = remedy.flags.iter().filter_map(|name| effect(name));
             let program = remedy.has_program.then(|| PROGRAM.to_owned());
             let effects = flags.chain(set).chain(sized).chain(program).collect();
-            Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty(), effects })
+            let (percent, counted) = (remedy.percent, remedy.counted());
+            Some(Next { command, percent, counted, is_chain: !remedy.split_at.is_empty(), effects })
         });
         next.take(MAX_COMMANDS).collect()
     }

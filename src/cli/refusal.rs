@@ -58,13 +58,13 @@ pub(super) fn describe<'a>(
     list(&mut text, "", &reasons, if verbose { usize::MAX } else { MAX_REASONS }, |text, reason| {
         describe_reason(text, reason, verbose);
     });
-    for Next { command, percent, is_chain, effects } in next {
+    for Next { command, percent, counted, is_chain, effects } in next {
         let part = match percent {
             _ if *is_chain => {
-                format!("this converts parts with {percent} % of the weights, to a chain of nets")
+                format!("this converts parts with {percent} % of the {counted}, to a chain of nets")
             }
             100 => "this converts the whole model".to_owned(),
-            _ => format!("this converts a part with {percent} % of the weights"),
+            _ => format!("this converts a part with {percent} % of the {counted}"),
         };
         let effects: String = effects.iter().map(|effect| format!("; {effect}")).collect();
         labelled(&mut text, HELP, "help", &format!("{part}{effects}"));
@@ -274,6 +274,7 @@ mod tests {
         let next = [Next {
             command: "onnx2ncnn m.onnx --outputs a".to_owned(),
             percent: 97,
+            counted: "weights",
             is_chain: false,
             effects: Vec::new(),
         }];

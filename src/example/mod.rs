@@ -27,8 +27,8 @@ use facts::Facts;
 pub(crate) use metadata::metadata;
 pub(crate) use purpose::{is_of_encoder, picture_sides};
 pub(crate) use subject::{
-    Blob, Classes, Continuation, Files, Pooling, PoolingKind, Reading, Resized, Sequence, SideNet, Sound, Subject,
-    Text,
+    Blob, Classes, Continuation, Files, Pooling, PoolingKind, Reading, Resized, Sequence, SideNet, Sound,
+    Subject, Text,
 };
 pub(crate) use tail::Scale;
 

@@ -134,7 +134,12 @@ fn set_states(subject: &Subject, roles: &mut [Role]) {
     for (index, input) in subject.inputs.iter().enumerate() {
         let fits = |(at, output): &(usize, &Port)| match &input.cache {
             Some(blob) => output.blob == *blob,
-            None => roles.get(index) == Some(&Role::Array) && is_state(&input.name) && !taken.contains(at) && continues(input, output),
+            None => {
+                roles.get(index) == Some(&Role::Array)
+                    && is_state(&input.name)
+                    && !taken.contains(at)
+                    && continues(input, output)
+            }
         };
         // A state has the name of one on both sides; of several, the order is that of the inputs.
         let fitting = subject.outputs.iter().enumerate().filter(fits);

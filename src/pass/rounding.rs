@@ -52,7 +52,7 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
         if rounds && follows {
             errors.push(
                 Error::unsupported(
-                    "an input is already rounded to quantized steps, and rounding differences would grow",
+                    "the model rounds again what it computes from rounded values: small differences would become steps",
                 )
                 .code_is(ErrorCode::ROUNDED_TWICE)
                 .help(UNQUANTIZED)

@@ -53,8 +53,12 @@ pub(super) fn changed_names(changes: &Changes) -> Vec<String> {
         (0, _) => None,
         (1, Some(one)) => Some(one),
         (many, Some(one)) => Some(format!("{many} blobs are renamed: {one}, and so on")),
-        (1, None) => Some("a blob is renamed: the runtime cannot read its name".to_owned()),
-        (many, None) => Some(format!("{many} blobs are renamed: the runtime cannot read their names")),
+        (1, None) => {
+            Some("a blob inside has a shorter name: the runtime reads at most 255 characters".to_owned())
+        }
+        (many, None) => {
+            Some(format!("{many} blobs inside have shorter names: the runtime reads at most 255 characters"))
+        }
     });
     warnings
 }

@@ -68,7 +68,7 @@ pub struct RemedyPart {
     pub options: BTreeMap<&'static str, Value>,
     /// The options as words of the command line, without quotes.
     pub words: Vec<String>,
-    /// The percentage of the weights that is converted.
+    /// The percentage of the weights that is converted; of the nodes, if the model has hardly any weights.
     pub percent: u64,
 }
 

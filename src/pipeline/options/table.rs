@@ -85,10 +85,10 @@ macro_rules! for_each_option {
             name skip: BTreeSet<String> =
                 source("Skip these passes, see --list-passes").takes("NAME").rare();
 
-            /// Converts inputs of float64 to float32, the only precision of ncnn. By default they are
+            /// Converts inputs of float64 to float32, the widest float of ncnn. By default they are
             /// refused: a float64 may be out of the range of float32.
             flag double_as_float: bool =
-                model("Convert inputs of float64 to float32, the only precision of ncnn");
+                model("Convert inputs of float64 to float32, the widest float of ncnn");
 
             /// Writes weights in float16. Biases and normalizations stay in float32, as do weights that would
             /// lose range or precision. Constants become float16 if that is exact.

@@ -15,11 +15,10 @@ mod weight;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::simplify::prepare;
 use super::warning::is_of_unfit_constants;
 use super::{Conversion, Metadata, OptionInfo, OptionValue, Options, convert};
 use crate::error::{Error, ErrorCode, ErrorKind, Errors};
-use crate::onnx::{Model, Sources};
+use crate::onnx::Sources;
 use crate::ops;
 use crate::pass::declared::is_contradiction;
 use crate::tensor::{Array, Dim, Elements};
@@ -69,6 +68,8 @@ pub struct Remedy {
     pub flags: Vec<&'static str>,
     /// The percentage of the weights that is converted.
     pub percent: u64,
+    /// Whether it is the percentage of the nodes: the model has hardly any weights.
+    pub counts_nodes: bool,
 }
 
 impl Remedy {
@@ -104,7 +105,12 @@ impl Remedy {
         let side = |word, names: &[String]| (!names.is_empty()).then(|| format!("{word} {}", quoted(names)));
         let sides = [side("from", &self.inputs), side("to", &self.outputs)];
         let sides = sides.into_iter().flatten().collect::<Vec<_>>().join(" ");
-        format!("only the part {sides} is converted, with {} % of the weights", self.percent)
+        format!("only the part {sides} is converted, with {} % of the {}", self.percent, self.counted())
+    }
+
+    /// Returns what the percentage counts.
+    pub fn counted(&self) -> &'static str {
+        if self.counts_nodes { "nodes" } else { "weights" }
     }
 
     /// Returns these options in addition to others.
@@ -166,15 +172,6 @@ pub(crate) fn largest_part(sources: &Sources, options: &Options, errors: &Errors
     search.found.into_iter().next()
 }
 
-impl Parts {
-    /// Reads a model as the options ask for it, and its metadata.
-    fn read(sources: &Sources, options: &Options) -> Result<(Parts, Metadata), Error> {
-        let Model { mut graph, metadata, .. } = sources.read()?;
-        prepare(&mut graph, options)?;
-        Ok((Parts::new(graph), Metadata::of(metadata)))
-    }
-}
-
 /// The search for remedies.
 struct Search<'a> {
     sources: &'a Sources,
@@ -202,12 +199,14 @@ impl<'a> Search<'a> {
         let (mut parts, metadata) = Parts::read(sources, &options).ok()?;
         let trials = (MAX_NODES / parts.graph.node_count().max(1)).clamp(MIN_TRIALS, MAX_TRIALS);
         parts.learn(errors);
+        let counts_nodes = parts.total < FEW_WEIGHTS;
+        let base = Remedy { percent: 100, counts_nodes, ..Remedy::default() };
         Some(Search {
             sources,
             options,
             metadata,
             parts,
-            base: Remedy { percent: 100, ..Remedy::default() },
+            base,
             reasons: errors.iter().map(Error::to_string).collect(),
             trials,
             start,

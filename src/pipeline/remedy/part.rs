@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use super::super::simplify::prepare;
+use super::super::{Metadata, Options};
 use super::expected::misleading;
 use super::outline::{self, Names};
 use super::weight::{is_folded, weights};
 use crate::common::index::{IndexMap, IndexSet};
-use crate::error::Errors;
+use crate::error::{Errors, Result};
 use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::onnx::{Model, Sources};
 use crate::op;
 use crate::tensor::DType;
 
@@ -65,6 +68,13 @@ pub(super) struct Parts {
 }
 
 impl Parts {
+    /// Reads a model as the options ask for it, and its metadata.
+    pub fn read(sources: &Sources, options: &Options) -> Result<(Parts, Metadata)> {
+        let Model { mut graph, metadata, .. } = sources.read()?;
+        prepare(&mut graph, options)?;
+        Ok((Parts::new(graph), Metadata::of(metadata)))
+    }
+
     pub fn new(graph: Graph) -> Parts {
         let mut inferred = graph.clone();
         let computed_sizes = outline::infer(&mut inferred);
