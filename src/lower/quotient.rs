@@ -44,7 +44,7 @@ impl Lower<'_> {
             return self.ratio(a, by);
         }
         let is_few = element_count(&self.form(by)).is_some_and(|count| count <= FEW_DIVISORS);
-        if is_few && over_zero == OverZero::Exact && !self.feeds_jump() {
+        if is_few && over_zero == OverZero::Exact && !self.feeds_discontinuity() {
             let factor = self.power(by, -1.0, range)?;
             return if a == ScalarOrBlob::Number(1.0) { Ok(factor) } else { self.compute(a * factor) };
         }
@@ -73,7 +73,7 @@ impl Lower<'_> {
 
     /// Emits the quotients by numbers that are neither zero nor infinite.
     fn ratio(&self, a: ScalarOrBlob, by: BlobId) -> Result<BlobId> {
-        if self.feeds_jump() {
+        if self.feeds_discontinuity() {
             return self.exact_quotient(a, ScalarOrBlob::Blob(by));
         }
         self.compute(a / by)

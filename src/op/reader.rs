@@ -10,7 +10,7 @@ const MAX_FORWARDED: usize = 4;
 
 impl Call<'_> {
     /// Returns whether a rounding error of an output can change the result of a reader by a whole step.
-    pub fn feeds_jump(&self) -> bool {
+    pub fn feeds_discontinuity(&self) -> bool {
         self.has_reader(|graph, reader, op| op.discontinuous.is_some_and(|rule| rule(graph, reader)))
     }
 

@@ -121,7 +121,7 @@ fn float_quotient(lower: &Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<Blo
             let factor = lower.compute(b.recip())?;
             lower.compute(a * factor)
         }
-        ScalarOrBlob::Number(_) if lower.feeds_jump() => lower.exact_quotient(a, b),
+        ScalarOrBlob::Number(_) if lower.feeds_discontinuity() => lower.exact_quotient(a, b),
         ScalarOrBlob::Number(_) => lower.compute(a / b),
         ScalarOrBlob::Blob(divisor) => {
             let over_zero = over_zero(lower);
