@@ -232,6 +232,8 @@ image.save(sys.argv[1])
     run(Command::new(&python).args(["-c", draw]).arg(&picture));
     let said = run(Command::new(&python).arg(room.path("bundle/run.py")).arg(&picture));
     assert_eq!(said, "first  0.664\nmiddle  0.246\nlast  0.090\n");
+    let bundle: Value = serde_json::from_slice(&fs::read(room.path("bundle/bundle.json")).unwrap()).unwrap();
+    assert_eq!(bundle["task"], "image-classification");
     let config = room.path("exported/preprocessor_config.json");
     let text = fs::read_to_string(&config).unwrap();
     for (from, to, message) in [

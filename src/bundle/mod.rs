@@ -149,6 +149,7 @@ impl Task {
             Task::Sequence { sound: None } => "text2text-generation",
             Task::Sequence { sound: Some(_) } => "automatic-speech-recognition",
             Task::Classes(_) => "text-classification",
+            Task::Picture(reading) if reading.of_pixels => "image-segmentation",
             Task::Picture(_) => "image-classification",
         }
     }

@@ -11,7 +11,8 @@ use crate::pipeline::Remedy;
 use crate::tensor::Dim;
 
 /// The ends of the names of architectures.
-const ARCHITECTURES: [&str; 2] = ["ForImageClassification", "ForSemanticSegmentation"];
+const ARCHITECTURES: [&str; 2] = ["ForImageClassification", SEGMENTATION];
+const SEGMENTATION: &str = "ForSemanticSegmentation";
 
 /// The input of a picture.
 const INPUT: &str = "pixel_values";
@@ -124,6 +125,7 @@ fn reading(folder: &Folder, config: &Value) -> std::result::Result<(Reading, [i6
         resample: filter.ok_or("\"resample\" is the number of no filter of Pillow")?,
         scale: folder.scale(),
         labels: folder.labels(),
+        of_pixels: folder.architecture.as_deref().is_some_and(|name| name.ends_with(SEGMENTATION)),
     };
     Ok((reading, [height, width]))
 }

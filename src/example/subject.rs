@@ -57,6 +57,8 @@ pub(crate) struct Reading {
     pub resample: &'static str,
     pub scale: Scale,
     pub labels: Vec<String>,
+    /// Whether each pixel has a class.
+    pub of_pixels: bool,
 }
 
 /// How a decoder makes a text of what an encoder reads.
