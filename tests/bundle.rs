@@ -36,6 +36,11 @@ fn printed(room: &Room, python: &Path, bundle: &str, words: &[&str]) -> String {
     said
 }
 
+/// Returns the description of a bundle.
+fn described(room: &Room, bundle: &str) -> Value {
+    serde_json::from_slice(&fs::read(room.path(&format!("{bundle}/bundle.json"))).unwrap()).unwrap()
+}
+
 #[test]
 fn a_decoder_continues_a_text() {
     let (room, python) = (Room::new(), support::python());
@@ -69,7 +74,7 @@ fn a_decoder_continues_a_text() {
     fs::write(room.path("bundle/run.py"), text.replace("TOP_P = 0, 3, 0.9", "TOP_P = 0.01, 3, 0.9")).unwrap();
     assert_eq!(program(&["5", "7"]), expected.join(" ") + "\n");
     room.expect(&format!("verify {} bundle/decoder.param", model.display()), 0, "verified");
-    let bundle: Value = serde_json::from_slice(&fs::read(room.path("bundle/bundle.json")).unwrap()).unwrap();
+    let bundle = described(&room, "bundle");
     assert_eq!(bundle["tokens"]["end"], serde_json::json!([20, 40]));
     assert_eq!(bundle["nets"][0]["inputs"][2]["blob"], "past_key_values.0.key");
 }
@@ -95,7 +100,7 @@ fn an_encoder_makes_vectors_of_texts() {
     room.expect("exported -o first", 0, "");
     let text = compared("first");
     assert!(text.ends_with(" 0.5111  40\n"), "{text}");
-    let bundle: Value = serde_json::from_slice(&fs::read(room.path("first/bundle.json")).unwrap()).unwrap();
+    let bundle = described(&room, "first");
     assert_eq!(bundle["task"], "feature-extraction");
     assert_eq!(bundle["pooling"]["kind"], "first");
     assert_eq!(bundle["pooling"]["is_normalized"], true);
@@ -129,7 +134,7 @@ fn a_decoder_makes_a_text_of_another_one() {
         };
         room.expect(&format!("verify {} bundle/{net}.param", model.display()), 0, "verified");
     }
-    let bundle: Value = serde_json::from_slice(&fs::read(room.path("bundle/bundle.json")).unwrap()).unwrap();
+    let bundle = described(&room, "bundle");
     assert_eq!(bundle["task"], "text2text-generation");
     let links = serde_json::json!([["past_key_values.0.encoder.key", "present.0.encoder.key"]]);
     assert_eq!(bundle["sequence"]["links"], links);
@@ -201,7 +206,7 @@ fn a_classifier_names_the_class_of_a_text() {
     assert_eq!(said, "first  0.881\nmiddle  0.119\nlast  0.000\n");
     let said = printed(&room, &python, "bundle", &["11", "13"]);
     assert_eq!(said, "first  0.736\nlast  0.164\nmiddle  0.100\n");
-    let bundle: Value = serde_json::from_slice(&fs::read(room.path("bundle/bundle.json")).unwrap()).unwrap();
+    let bundle = described(&room, "bundle");
     assert_eq!(bundle["task"], "text-classification");
     assert_eq!(bundle["classes"]["labels"], serde_json::json!(["first", "middle", "last"]));
 }
@@ -232,14 +237,14 @@ image.save(sys.argv[1])
     run(Command::new(&python).args(["-c", draw]).arg(&picture));
     let said = run(Command::new(&python).arg(room.path("bundle/run.py")).arg(&picture));
     assert_eq!(said, "first  0.664\nmiddle  0.246\nlast  0.090\n");
-    let bundle: Value = serde_json::from_slice(&fs::read(room.path("bundle/bundle.json")).unwrap()).unwrap();
+    let bundle = described(&room, "bundle");
     assert_eq!(bundle["task"], "image-classification");
     let config = room.path("exported/preprocessor_config.json");
     let text = fs::read_to_string(&config).unwrap();
     for (from, to, message) in [
         ("MobileNetV2Image", "OtherImage", "the processor \"OtherImageProcessor\" has no program"),
         ("\"shortest_edge\"", "\"longest_edge\"", "neither a height and a width"),
-        ("[0.5, 0.5, 0.5]", "[0.5]", "\"image_mean\" is no list of three numbers"),
+        ("[0.5, 0.5, 0.5]", "[0.5]", "\"image_mean\" is not a list of three numbers"),
         ("\"do_center_crop\"", "\"do_resize\": false, \"do_center_crop\"", "\"do_resize\" is false"),
     ] {
         assert!(text.contains(from), "{text}");

@@ -64,10 +64,8 @@ pub(super) struct Folder {
     /// The name of the class of transformers, if `config.json` has one.
     pub architecture: Option<String>,
     pub model_type: Option<String>,
-    pub vocabulary: Option<i64>,
-    pub begin: Option<i64>,
-    /// The tokens that end a text.
-    pub ends: Vec<i64>,
+    /// The most tokens for which the tokenizer is made.
+    most_tokens: Option<i64>,
     /// The text of the first token and of the last one, for templates.
     pub begin_text: String,
     pub end_text: String,
@@ -107,14 +105,12 @@ impl Folder {
         let is_there = |name: &&str| path.join(name).is_file();
         let tokenizer: Vec<String> =
             TOKENIZER.iter().filter(|name| is_there(name)).map(|name| (*name).to_owned()).collect();
-        let mut folder = Folder {
+        Ok(Folder {
             path: path.to_owned(),
             models,
             architecture: config.pointer("/architectures/0").and_then(Value::as_str).map(str::to_owned),
             model_type: config.get("model_type").and_then(Value::as_str).map(str::to_owned),
-            vocabulary: None,
-            begin: None,
-            ends: Vec::new(),
+            most_tokens: tokenizer_config.get("model_max_length").and_then(Value::as_i64),
             begin_text: token(&tokenizer_config, "bos_token"),
             end_text: token(&tokenizer_config, "eos_token"),
             sampling: Sampling::deserialize(&generation).unwrap_or_default(),
@@ -122,11 +118,21 @@ impl Folder {
             tokenizer,
             config,
             generation,
-        };
-        folder.vocabulary = folder.stated_of_text("vocab_size").and_then(Value::as_i64);
-        folder.begin = folder.stated("bos_token_id").and_then(Value::as_i64);
-        folder.ends = folder.stated("eos_token_id").map(integers).unwrap_or_default();
-        Ok(folder)
+        })
+    }
+
+    pub fn vocabulary(&self) -> Option<i64> {
+        self.stated_of_text("vocab_size").and_then(Value::as_i64)
+    }
+
+    /// Returns the first token of a text.
+    pub fn begin(&self) -> Option<i64> {
+        self.stated("bos_token_id").and_then(Value::as_i64)
+    }
+
+    /// Returns the tokens that end a text.
+    pub fn ends(&self) -> Vec<i64> {
+        self.stated("eos_token_id").map(integers).unwrap_or_default()
     }
 
     /// Returns what `config.json` says, of the decoder if the model has several parts.
@@ -210,11 +216,7 @@ impl Folder {
         }
         if gives("logits") && self.architecture.as_deref().is_some_and(|name| name.ends_with(CLASSIFIER)) {
             let labels = self.labels();
-            return Ok(Task::Classes(Classes {
-                scale: self.scale(),
-                labels,
-                most_tokens: self.most_tokens(),
-            }));
+            return Ok(Task::Classes(Classes { scale: self.scale(), labels, most_tokens: self.most_tokens }));
         }
         if let Some(output) = vectors.filter(|_| !gives("logits")) {
             return Ok(Task::Vectors(self.pooling(output)?));
@@ -249,16 +251,10 @@ impl Folder {
         }
     }
 
-    /// Returns the most tokens that the tokenizer is made for.
-    fn most_tokens(&self) -> Option<i64> {
-        let config = json(&self.path, "tokenizer_config.json").ok()??;
-        config.get("model_max_length").and_then(Value::as_i64)
-    }
-
     /// Returns how a program continues texts.
     pub fn continuation(&self) -> Continuation {
         Continuation {
-            ends: self.ends.clone(),
+            ends: self.ends(),
             has_chat: self.chat.is_some(),
             begin: self.begin_text.clone(),
             end: self.end_text.clone(),
@@ -306,7 +302,7 @@ impl Folder {
         let logits = conversion.outputs.iter().find(|port| port.name == "logits");
         let size = |axis: usize| logits.and_then(|port| port.shape.get(axis)).and_then(Dim::known);
         let (found, stated, what) = match task {
-            Task::Continue | Task::Sequence { .. } => (size(2), self.vocabulary, "a vocabulary of"),
+            Task::Continue | Task::Sequence { .. } => (size(2), self.vocabulary(), "a vocabulary of"),
             Task::Classes(Classes { labels, .. }) | Task::Picture(Reading { labels, .. }) => {
                 let labels = Some(labels.len().int()).filter(|count| *count > 0);
                 (size(1), labels, "names of classes:")

@@ -28,7 +28,7 @@ pub const BUNDLE_VERSION: u32 = 1;
 const ENCODER: &str = "encoder";
 const DECODER: &str = "decoder";
 const MODEL: &str = "model";
-/// The names of the files of a bundle, without those of the nets.
+/// The names of the other files of a bundle.
 const PROGRAM: &str = "run.py";
 const TEMPLATE: &str = "chat_template.jinja";
 
@@ -92,7 +92,7 @@ struct Description<'a> {
     task: &'static str,
     model_type: Option<&'a str>,
     nets: Vec<NetPart<'a>>,
-    tokens: Tokens<'a>,
+    tokens: Tokens,
     /// The numbers of sampling that the folder recommends.
     sampling: &'a folder::Sampling,
     /// How outputs become the vector of a text.
@@ -120,9 +120,9 @@ struct NetPart<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Tokens<'a> {
+struct Tokens {
     begin: Option<i64>,
-    end: &'a [i64],
+    end: Vec<i64>,
     vocabulary: Option<i64>,
 }
 
@@ -215,12 +215,7 @@ pub fn convert_folder(
         let _ = std::fs::remove_dir(to);
     }
     let (staged, written) = staged?;
-    let path = |name: &String| to.join(name);
     let mut further: Vec<PathBuf> = staged.iter().map(|(target, _)| target.named().to_owned()).collect();
-    let of_nets: Vec<PathBuf> =
-        nets.iter().flat_map(|net| files(net.name).iter().take(2).map(path).collect::<Vec<_>>()).collect();
-    further.retain(|path| !of_nets.contains(path));
-    further.sort();
     nets.iter().zip(&written).try_for_each(|(net, written)| net.conversion.accept(written))?;
     output::put_all(staged)?;
     let nets =
@@ -228,7 +223,10 @@ pub fn convert_folder(
             let [param, bin, _] = files(name).map(|name| to.join(name));
             BundleNet { name, param, bin, model, added, conversion, written }
         });
-    Ok(Bundle { nets: nets.collect(), program: to.join(PROGRAM), further, example: task.example() })
+    let nets: Vec<BundleNet> = nets.collect();
+    further.retain(|path| nets.iter().all(|net| *path != net.param && *path != net.bin));
+    further.sort();
+    Ok(Bundle { nets, program: to.join(PROGRAM), further, example: task.example() })
 }
 
 /// A net before its files are written.
@@ -306,7 +304,7 @@ fn stage(found: &Folder, task: &Task, nets: &[Converted], to: &Path) -> Result<(
         task: task.name(),
         model_type: found.model_type.as_deref(),
         nets: nets.iter().map(NetPart::of).collect(),
-        tokens: Tokens { begin: found.begin, end: &found.ends, vocabulary: found.vocabulary },
+        tokens: Tokens { begin: found.begin(), end: found.ends(), vocabulary: found.vocabulary() },
         sampling: &found.sampling,
         pooling: if let Text::Vectors(pooling) = &facts { Some(pooling) } else { None },
         sequence: if let Text::Sequence(sequence) = &facts { Some(sequence.as_ref()) } else { None },

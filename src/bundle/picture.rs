@@ -112,7 +112,7 @@ fn reading(folder: &Folder, config: &Value) -> std::result::Result<(Reading, [i6
     let numbers = |key: &str| -> std::result::Result<[f64; 3], String> {
         let list = config.get(key).and_then(Value::as_array).into_iter().flatten();
         let list: Vec<f64> = list.filter_map(Value::as_f64).collect();
-        <[f64; 3]>::try_from(list).map_err(|_| format!("\"{key}\" is no list of three numbers"))
+        <[f64; 3]>::try_from(list).map_err(|_| format!("\"{key}\" is not a list of three numbers"))
     };
     let factor = config.get("rescale_factor").and_then(Value::as_f64).unwrap_or(1.0 / 255.0);
     let filter = config.get("resample").and_then(Value::as_u64).unwrap_or(2);

@@ -139,19 +139,19 @@ pub(super) fn sequence(
     }
     let side = |name: &str, inputs, outputs| SideNet { name: name.to_owned(), inputs, outputs };
     let tokens = |key: &str| folder.stated(key).map(integers).unwrap_or_default();
-    let is_special = |token: &i64| *token >= 0;
+    let is_token = |token: &i64| *token >= 0;
     let lists =
         folder.stated("bad_words_ids").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let words = lists.iter().map(integers).filter(|word| word.len() == 1).flatten();
-    let begin = folder.stated("decoder_start_token_id").and_then(Value::as_i64).or(folder.begin);
+    let begin = folder.stated("decoder_start_token_id").and_then(Value::as_i64).or(folder.begin());
     let mut start: Vec<i64> = begin.into_iter().chain(tokens("forced_bos_token_id")).collect();
     let languages = languages(folder);
     let task = folder.stated("task_to_id").and_then(|tasks| tasks.get("transcribe")?.as_i64());
     let untimed = folder.stated("no_timestamps_token_id").and_then(Value::as_i64);
-    let after_language =
-        if languages.is_empty() { Vec::new() } else { task.into_iter().chain(untimed).collect() };
-    if languages.is_empty() {
-        start.extend(untimed);
+    let mut after_language = Vec::new();
+    match languages.is_empty() {
+        true => start.extend(untimed),
+        false => after_language.extend(task.into_iter().chain(untimed)),
     }
     if start.is_empty() {
         return Err(failed("\"decoder_start_token_id\" is missing in config.json".to_owned()));
@@ -159,8 +159,8 @@ pub(super) fn sequence(
     Ok(Sequence {
         continuation: folder.continuation(),
         start,
-        suppressed: tokens("suppress_tokens").into_iter().filter(is_special).chain(words).collect(),
-        suppressed_first: tokens("begin_suppress_tokens").into_iter().filter(is_special).collect(),
+        suppressed: tokens("suppress_tokens").into_iter().filter(is_token).chain(words).collect(),
+        suppressed_first: tokens("begin_suppress_tokens").into_iter().filter(is_token).collect(),
         languages,
         after_language,
         sound: sound.cloned(),

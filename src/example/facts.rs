@@ -176,10 +176,7 @@ impl<'a> Facts<'a> {
             alphabet,
             alphabet_is_known,
             text: subject.text,
-            sequence: match subject.text {
-                Some(Text::Sequence(sequence)) => Some(sequence),
-                _ => None,
-            },
+            sequence: subject.sequence(),
             reading: subject.reading(),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::subject::{Subject, Text};
+use super::subject::Subject;
 use super::tail::{Tail, tail};
 use crate::pipeline::Port;
 use crate::tensor::Dim;
@@ -74,7 +74,7 @@ pub(super) struct Purpose {
 
 impl Purpose {
     pub fn of(subject: &Subject) -> Purpose {
-        let has_encoder = matches!(subject.text, Some(Text::Sequence(_)));
+        let has_encoder = subject.sequence().is_some();
         let first = |port: &Port| match has_encoder && is_of_encoder(&port.name) {
             true => Role::Encoded,
             false => Role::Array,

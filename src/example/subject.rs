@@ -51,7 +51,7 @@ pub(crate) struct Reading {
     /// The means and the factors of pixels from 0 to 255, in the order red, green, blue.
     pub mean: [f64; 3],
     pub norm: [f64; 3],
-    /// The size of the picture of which the model reads the middle.
+    /// The size of the picture before its middle is cut out.
     pub resized: Resized,
     /// The interpolation, as Pillow names it.
     pub resample: &'static str,
@@ -71,7 +71,7 @@ pub(crate) struct Sequence {
     /// The tokens that a text never has, and those with which it does not begin.
     pub suppressed: Vec<i64>,
     pub suppressed_first: Vec<i64>,
-    /// The tokens of languages by their names, of which the second token is one; and the tokens after it.
+    /// The token of each language by its name: the second token is one. And the tokens after it.
     pub languages: BTreeMap<String, i64>,
     pub after_language: Vec<i64>,
     /// How the encoder reads a sound; `None` if it reads a text.
@@ -191,6 +191,14 @@ impl<'a> Subject<'a> {
     pub(super) fn reading(&self) -> Option<&'a Reading> {
         match self.text {
             Some(Text::Picture(reading)) => Some(reading),
+            _ => None,
+        }
+    }
+
+    /// Returns the nets before the decoder.
+    pub(super) fn sequence(&self) -> Option<&'a Sequence> {
+        match self.text {
+            Some(Text::Sequence(sequence)) => Some(sequence),
             _ => None,
         }
     }

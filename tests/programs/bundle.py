@@ -76,9 +76,8 @@ def sequence(kind):
         for node in model.graph.node:
             node.input[:] = [DOTTED.get(name, name) for name in node.input]
             node.output[:] = [DOTTED.get(name, name) for name in node.output]
-    models[0].graph.initializer.append(numpy_helper.from_array(np.arange(1000, dtype=np.float32)[:, None] / 2, "table"))
-    for model in models[1:]:
         model.graph.initializer.append(numpy_helper.from_array(np.arange(1000, dtype=np.float32).reshape(1, 1, -1), "positions"))
+    models[0].graph.initializer.append(numpy_helper.from_array(np.arange(1000, dtype=np.float32)[:, None] / 2, "table"))
     return dict(zip(["encoder_model", "decoder_model", "decoder_with_past_model"], models))
 
 
