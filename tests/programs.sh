@@ -24,11 +24,11 @@ install() {
 }
 
 [ -e "$ncnn/complete" ] || install
-# `programs.sh install` only installs ncnn.
-[ "${1:-}" != install ] || exit 0
-cargo build --quiet
 python3 -m venv "$ncnn/python"
 "$ncnn/python/bin/python" -m pip install --quiet --disable-pip-version-check pillow $(grep -E '^(numpy|onnx|ml_dtypes|protobuf|typing_extensions)==' tests/requirements.txt)
+# `programs.sh install` only installs ncnn and the environment that makes the models.
+[ "${1:-}" != install ] || exit 0
+cargo build --quiet
 "$ncnn/python/bin/python" tests/programs/run.py target/debug/onnx2ncnn target/ncnn/programs "$ncnn"
 g++ -std=c++11 -Wall -Wextra -Werror -O1 src/cli/runner.cpp "-I$ncnn/include" "$ncnn/lib/libncnn.a" -fopenmp -o "$ncnn/runner"
 for environment in tests/.venv/*/bin/python; do

@@ -8,17 +8,17 @@ mod fact;
 mod lineage;
 mod order;
 mod symbol;
+mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::common::index::{Index, IndexLists, IndexSet, RawIndex};
 use crate::common::limits::Budget;
 use crate::error::{At, Error, NodeAt, Result};
-use crate::tensor::{Array, DType, Range, Shape, SizeCondition, Tensor};
+use crate::tensor::{Array, Range, SizeCondition, Tensor};
 
 pub(crate) use attribute::pairs;
 pub use attribute::{Attribute, AttributeMap};
@@ -26,6 +26,7 @@ pub(crate) use fact::{Fact, Inferred};
 use lineage::Lineage;
 pub use symbol::Symbol;
 pub(crate) use symbol::Symbols;
+pub use value::{OtherType, Value};
 
 /// A value of a [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,53 +58,6 @@ impl Index for NodeId {
 
 /// Errors that are reported only if their node is still needed when the graph is lowered.
 pub type DeferredErrors = BTreeMap<NodeId, Error>;
-
-/// A tensor that a node computes or the graph receives.
-#[derive(Clone, Debug, Default)]
-pub struct Value {
-    /// The name in the model; empty for new values.
-    pub name: String,
-    /// The element type, if it is known.
-    pub dtype: Option<DType>,
-    /// The shape, if the rank is known.
-    pub shape: Option<Shape>,
-    /// The elements of a constant.
-    pub constant: Option<Tensor>,
-    /// The elements of a small integer tensor of sizes, if some are symbolic.
-    pub elements: Option<Box<Array>>,
-    /// Whether the model declares type and shape.
-    pub declared: bool,
-    /// The declared type of a value that is not a tensor.
-    pub other_type: Option<Box<OtherType>>,
-    /// The range of the elements, once something asked for it.
-    pub(crate) range: OnceLock<Range>,
-    /// The node that computes the value; `None` for inputs, initializers and captured values.
-    pub producer: Option<NodeId>,
-}
-
-impl Value {
-    /// Creates a constant; `shape` is that of the tensor.
-    pub(crate) fn of_constant(tensor: Tensor, shape: Shape) -> Value {
-        Value { dtype: Some(tensor.dtype()), shape: Some(shape), constant: Some(tensor), ..Value::default() }
-    }
-
-    /// Returns the name of a value that replaces this one, and has other elements: a name of the model stands
-    /// only for its value.
-    pub(crate) fn name_of_changed(&self) -> String {
-        const CHANGED: &str = "_changed";
-        let is_one = self.name.is_empty() || self.name.ends_with(CHANGED);
-        if is_one { self.name.clone() } else { format!("{}{CHANGED}", self.name) }
-    }
-}
-
-/// A type that is not a tensor, such as a sequence or a map. It is not interpreted.
-#[derive(Clone, Debug)]
-pub struct OtherType {
-    /// The kind, in ONNX's terms.
-    pub kind: &'static str,
-    /// The encoded message.
-    pub encoded: Bytes,
-}
 
 /// Inputs or outputs in order; `None` for omitted ones. Up to four are stored inline.
 pub type Ids = SmallVec<[Option<ValueId>; 4]>;

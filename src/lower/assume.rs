@@ -3,6 +3,7 @@
 use super::assumption::{may_round, named};
 use super::{AssumedFact, Lower, State};
 use crate::graph::{Graph, Node, ValueId};
+use crate::op::range::range;
 use crate::op::{Access, Call, Op};
 use crate::tensor::DType;
 
@@ -15,8 +16,12 @@ impl Lower<'_> {
     }
 
     /// States that the integers which the node reads are exact, unless their rounding changes its result by
-    /// no more than a rounding.
+    /// no more than a rounding, or the result does not depend on them.
     pub(super) fn assume_exact_integers(&self, op: &Op) {
+        let mut outputs = self.call.node().outputs.iter().flatten();
+        if outputs.all(|id| range(self.call.graph(), *id).is_one_number()) {
+            return;
+        }
         let fact = AssumedFact::ExactInteger;
         for index in 0..self.input_count() {
             if !fact.is_proved(self, index) && !tolerates_rounding(self, op, index) {

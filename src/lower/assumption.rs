@@ -63,8 +63,8 @@ impl AssumedFact {
             AssumedFact::ExactQuotient => "less than 2^24 times the divisor: float32 rounds larger quotients",
             AssumedFact::WholeLength => "the length of the whole sequence: the net has no padding",
             AssumedFact::FixedSizes => {
-                "such that results have the declared sizes, and slices end within their axis: elements change no \
-                 size of the net"
+                "such that results have the declared sizes, and slices end within their axis: the net has these \
+                 sizes whatever the elements are"
             }
             AssumedFact::SeesKey => {
                 "not all minus infinity in a row: a query that sees no key gets the mean of all values"
@@ -175,7 +175,7 @@ impl Assumptions {
 pub(super) fn named(graph: &Graph, id: ValueId) -> Option<ValueId> {
     let (mut left, mut seen) = (VecDeque::from([id]), BTreeSet::from([id]));
     while let Some(id) = left.pop_front() {
-        if !graph.value(id).name.is_empty() {
+        if graph.value(id).is_named() {
             return Some(id);
         }
         let inputs = graph.producer(id).into_iter().flat_map(|node| node.inputs.iter().flatten());

@@ -95,7 +95,8 @@ impl Lower<'_> {
     /// Emits ones along an axis of a size that no blob has: the concatenated ones of the terms of the sum, or
     /// one that is repeated as often as an expression says.
     fn joined_ones(&self, size: &Dim) -> Result<BlobId> {
-        let refuse = || Error::unsupported(format!("{size} elements: no blob has an axis of this size"));
+        let refuse =
+            || Error::unsupported(format!("the runtime cannot compute the size {size}: no blob has it"));
         let Sum { terms, constant } = size.sum();
         if let ([(product, 1)], 0) = (terms.as_slice(), constant) {
             if !(2..=MAX_AXES).contains(&product.len()) {

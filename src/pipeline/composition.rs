@@ -205,6 +205,9 @@ fn describe(found: &Composition, factor: u64) -> String {
     let cheaper = match node.op_type.as_str() {
         "Conv" | "ConvTranspose" if layers.scalars > 0 => "; with a batch of 1 it is a Convolution",
         "TopK" => "; it takes less over fewer elements",
+        "GRU" => {
+            "; a GRU trained with linear_before_reset=1 (reset_after in Keras) and the default activations is one layer"
+        }
         "Loop" | "Scan" => "; a loop outside the net takes no copies of its body",
         _ => "",
     };

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use super::Options;
 use crate::common::limits;
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, Value};
 use crate::ncnn::{BLOCKS_SINCE, Changes, Layer, Net, Renamed};
 use crate::onnx::{FIRST_IR_WITH_CONSTANTS, Model};
 use crate::op::NCNN_DOMAIN;
 use crate::pass::blocks::Weights;
 use crate::pass::pattern::int;
+use crate::tensor::Tensor;
 
 /// The bytes of the stack that the runtime takes for a layer of a path on ARM64, where it takes more than
 /// elsewhere.
@@ -25,19 +26,33 @@ pub(super) fn defaulted_inputs(model: &Model) -> Option<String> {
     Some(format!("inputs with a value in the model keep that value: {count} such as \"{first}\""))
 }
 
-/// What the warning of [`declared_instead`] says of the constants.
-const UNFIT: &str = "its constants do not fit its input, and the result has its declared shape";
+/// What the warning of [`declared_instead`] says of a constant.
+const UNFIT: &str = "does not fit its input, and the result has its declared shape";
+
+/// The maximum number of elements of a constant in a warning.
+const MAX_ELEMENTS: usize = 8;
 
 /// Returns whether a warning is one of [`declared_instead`].
-pub(super) fn is_of_unfit_constants(warning: &str) -> bool {
+pub(super) fn is_of_unfit_constant(warning: &str) -> bool {
     warning.contains(UNFIT)
 }
 
 /// Warns of nodes whose results have their declared shapes, because the constants that should give them do
 /// not fit: runtimes of ONNX refuse the model.
 pub(super) fn declared_instead(graph: &Graph) -> impl Iterator<Item = String> {
-    let constants = graph.replaced_by_sizes.iter().filter(|(id, _)| graph.value(**id).constant.is_some());
-    constants.map(|(_, at)| format!("{at}: {UNFIT}: runtimes of ONNX refuse the model"))
+    graph.replaced_by_sizes.iter().filter_map(|(id, at)| {
+        let Value { name, constant, .. } = graph.value(*id);
+        let elements = display_elements(constant.as_ref()?);
+        let name = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+        Some(format!("{at}: its constant{name}{elements} {UNFIT}: runtimes of ONNX refuse the model"))
+    })
+}
+
+/// Returns the elements of a short constant, as the end of a clause.
+fn display_elements(constant: &Tensor) -> String {
+    let array = Some(constant).filter(|constant| constant.len() <= MAX_ELEMENTS);
+    let numbers = array.and_then(|constant| constant.load_listed().ok()?.to_i64().ok());
+    numbers.map_or_else(String::new, |numbers| format!(" = {:?}", numbers.iter().collect::<Vec<_>>()))
 }
 
 /// The longest name that is an example.

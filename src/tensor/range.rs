@@ -143,6 +143,11 @@ impl Range {
         self.least.is_finite() && self.most.is_finite()
     }
 
+    /// Returns whether all elements are the same number.
+    pub fn is_one_number(self) -> bool {
+        self.is_finite() && self.least == self.most
+    }
+
     /// Returns whether no element is 0.
     pub fn excludes_zero(self) -> bool {
         self.least > 0.0 || self.most < 0.0

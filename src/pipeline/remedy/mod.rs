@@ -15,7 +15,7 @@ mod weight;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::warning::is_of_unfit_constants;
+use super::warning::is_of_unfit_constant;
 use super::{Conversion, Metadata, OptionInfo, OptionValue, Options, convert};
 use crate::error::{Error, ErrorCode, ErrorKind, Errors};
 use crate::onnx::Sources;
@@ -277,7 +277,7 @@ impl<'a> Search<'a> {
                     // A net without inputs computes a constant.
                     Some(Ok(converted)) if converted.inputs.is_empty() => {}
                     Some(Ok(converted))
-                        if converted.warnings.iter().any(|text| is_of_unfit_constants(text)) => {}
+                        if converted.warnings.iter().any(|text| is_of_unfit_constant(text)) => {}
                     Some(Ok(converted)) if converted.warnings.iter().any(|text| is_contradiction(text)) => {
                         contradicting.get_or_insert(remedy);
                     }

@@ -68,9 +68,12 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
         return Ok(then);
     }
     let (then, otherwise) = (display_facts(&then), display_facts(&otherwise));
+    let condition = compared_with_one(call).map_or_else(
+        || "the condition is computed at run time".to_owned(),
+        |size| format!("the condition is whether the free size {size} is 1"),
+    );
     Err(Error::unsupported(format!(
-        "ncnn has no control flow: the condition is computed at run time, the branches give {then} and \
-        {otherwise}"
+        "ncnn has no control flow: {condition}, the branches give {then} and {otherwise}"
     )))
 }
 

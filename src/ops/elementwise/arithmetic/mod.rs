@@ -38,6 +38,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp"),
     Row::new("BitShift", Access::Broadcast, infer_first)
         .fold(fold_bit_shift)
+        .range(range_bit_shift)
         .lower(lower_bit_shift)
         .lowers_to("BinaryOp: products with powers of two"),
     Row::new("BitwiseAnd", Access::Broadcast, infer_first)
@@ -177,6 +178,17 @@ fn range_quotient(call: &Call, inputs: &[Range]) -> Range {
         // A quotient of integers, which is truncated, is not larger than the dividend.
         [a, _] if call.dtype(0).is_ok_and(DType::is_int) => a.union(a.negated()),
         [a, b] if b.excludes_zero() && b.is_finite() => a.times(b.negated().map(|x| -1.0 / x)),
+        _ => Range::ANY,
+    }
+}
+
+/// A shift to the right by constants divides by a power of two and rounds down.
+fn range_bit_shift(call: &Call, inputs: &[Range]) -> Range {
+    match (read_bit_shift(call), inputs) {
+        (Ok(false), [x, by]) if by.least >= 0.0 => {
+            let shifted = |by: f64| x.map(|x| libm::floor(x * libm::exp2(-by.min(64.0))));
+            shifted(by.least).union(shifted(by.most))
+        }
         _ => Range::ANY,
     }
 }
