@@ -145,6 +145,20 @@ fn a_decoder_makes_a_text_of_another_one() {
 }
 
 #[test]
+fn a_decoder_that_reads_more_than_a_program_knows_is_refused() {
+    let python = support::python();
+    for (kind, what) in [
+        ("scaled", "the decoder reads scale: a program knows tokens, masks, positions and caches"),
+        ("prompted", "the keys of the encoder also depend on the input input_ids"),
+    ] {
+        let room = Room::new();
+        exported(&room, &python, kind);
+        room.expect("exported -o bundle", 2, what);
+        assert!(!room.path("bundle").exists());
+    }
+}
+
+#[test]
 fn a_decoder_makes_a_text_of_a_sound() {
     let (room, python) = (Room::new(), support::python());
     exported(&room, &python, "speech");

@@ -1,6 +1,6 @@
 //! Models of an encoder and a decoder: their nets, and how a program joins them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -136,6 +136,13 @@ pub(super) fn sequence(
             (_, Some(made)) => links.push((port.blob.clone(), made)),
             (name, None) => return Err(failed(format!("no net computes the input {name} of the decoder"))),
         }
+    }
+    // An input that a part of the model does not read is an input of its net.
+    let bottoms = keys.net().layers.iter().flat_map(|layer| &layer.bottoms);
+    let read_by_keys: BTreeSet<&str> = bottoms.map(|blob| keys.net().blob(*blob).name.as_str()).collect();
+    let is_read = |port: &&Port| read_by_keys.contains(port.blob.as_str());
+    if let Some(port) = keys.inputs.iter().filter(is_read).find(|port| port.name != READ_HIDDEN) {
+        return Err(failed(format!("the keys of the encoder also depend on the input {}", port.name)));
     }
     let side = |name: &str, inputs, outputs| SideNet { name: name.to_owned(), inputs, outputs };
     let tokens = |key: &str| folder.stated(key).map(integers).unwrap_or_default();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Language;
 use super::pixels::Pixels;
-use super::purpose::{Purpose, Role, Source};
+use super::purpose::{Purpose, Role, Source, is_of_encoder};
 use super::rest::{RestText, omitted};
 use super::subject::{Files, Reading, Sequence, Subject, Text};
 use super::tail::Tail;
@@ -101,6 +101,16 @@ struct State<'a> {
 }
 
 impl<'a> Facts<'a> {
+    /// Returns the inputs of the decoder of an encoder for which a program has no values.
+    pub fn unknown_of_decoder(&self) -> Vec<&'a str> {
+        use Role::{AllOnes, Encoded, Ones, Positions, Tokens};
+        let is_known = |input: &&Input| matches!(input.role, AllOnes | Encoded | Ones | Positions | Tokens);
+        let inputs = self.inputs.iter().filter(|input| self.sequence.is_some() && !is_known(input));
+        // One unknown input takes the roles of all others.
+        let is_usual = |name: &&str| *name == "input_ids" || is_of_encoder(name);
+        inputs.map(|input| input.blob).filter(|name| !is_usual(name)).collect()
+    }
+
     pub fn of(subject: &Subject<'a>, files: &Files<'a>, language: Language) -> Facts<'a> {
         let seen = subject.of_results();
         let purpose = Purpose::of(&seen);

@@ -110,9 +110,15 @@ impl Language {
 ///
 /// # Errors
 ///
-/// A template is wrong: it names a fact that does not exist.
+/// `Usage` if the decoder of an encoder reads what a program does not know. `Internal` if a template names a
+/// fact that does not exist.
 pub(crate) fn program(subject: &Subject, files: &Files, language: Language) -> Result<String> {
     let facts = Facts::of(subject, files, language);
+    let unknown = facts.unknown_of_decoder();
+    if !unknown.is_empty() {
+        let what = "a program knows tokens, masks, positions and caches";
+        return Err(Error::usage(format!("the decoder reads {}: {what}", unknown.join(", "))));
+    }
     let failed = |error| Error::internal("the template of the program is wrong").caused_by(error);
     rendered(language, &facts).map_err(failed)
 }

@@ -31,6 +31,8 @@ impl Lower<'_> {
         self.three(blob, outer, form.at(axis)?.clone(), inner)
     }
 
+    /// Returns the blob in the form of these sizes, without a first or a last one that is 1, and the index of
+    /// `axis` in it.
     pub(super) fn three(&self, blob: BlobId, outer: Dim, axis: Dim, inner: Dim) -> Result<(BlobId, usize)> {
         let index = usize::from(!outer.is(1));
         let mut form = vec![outer, axis, inner];
@@ -41,12 +43,14 @@ impl Lower<'_> {
         Ok((self.reshape(blob, &form)?, index))
     }
 
+    /// Returns the form of the blob with another size of an axis.
     pub(super) fn resized(&self, blob: BlobId, axis: usize, size: Dim) -> Vec<Dim> {
         let mut form = self.form(blob);
         form.put(axis, size);
         form
     }
 
+    /// Returns the size of an axis; refuses a free one.
     pub(super) fn known_size(&self, blob: BlobId, axis: usize) -> Result<usize> {
         let form = self.form(blob);
         let size = form.at(axis)?;

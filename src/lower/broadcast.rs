@@ -15,7 +15,6 @@ impl Lower<'_> {
         for (_, shape) in inputs {
             out = broadcast_shapes(&out, shape.as_ref())?;
         }
-        let one = Dim::ONE;
         let number = |(index, _): &(usize, _)| Ok(self.number(*index)?.map(ScalarOrBlob::Number));
         let mut sides = inputs.iter().map(number).collect::<Result<Vec<_>>>()?;
         let blobs: Vec<(usize, Vec<Dim>)> = (inputs.iter().zip(&sides))
@@ -28,9 +27,7 @@ impl Lower<'_> {
             let blob = match target {
                 // One element broadcasts to any number of axes, also if the user passes the other operand in
                 // another form.
-                Some(target) if target.iter().all(|size| size.is(1)) => {
-                    self.blob_as(*index, std::slice::from_ref(&one))?
-                }
+                Some(target) if target.iter().all(|size| size.is(1)) => self.blob_as(*index, &[Dim::ONE])?,
                 Some(target) => self.blob_as(*index, target)?,
                 None => self.broadcast_as(*index, shape, &out, &form)?,
             };
@@ -101,10 +98,10 @@ impl Lower<'_> {
     fn broadcast_as(&self, index: usize, shape: &[Dim], out: &[Dim], form: &[Dim]) -> Result<BlobId> {
         let count = Dim::product(out).known().filter(|n| *n <= limits::STRETCHED);
         if let (Some(tensor), Some(_)) = (self.call.constant(index).cloned(), count) {
-            let rank: Option<Vec<usize>> = Dim::known_sizes(shape);
+            let from: Option<Vec<usize>> = Dim::known_sizes(shape);
             let sizes: Option<Vec<usize>> = Dim::known_sizes(out);
-            if let (Some(rank), Some(sizes)) = (rank, sizes) {
-                let tensor = tensor.reshaped(&rank)?;
+            if let (Some(from), Some(sizes)) = (from, sizes) {
+                let tensor = tensor.reshaped(&from)?;
                 let stretched =
                     Tensor::deferred(tensor.dtype(), sizes.clone(), vec![tensor], move |inputs| {
                         inputs.at(0)?.broadcast(&sizes)

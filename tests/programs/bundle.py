@@ -68,7 +68,14 @@ def sequence(kind):
     past = "float[batch,past,1] past_key_values_0_decoder_key, float[batch,length,1] past_key_values_0_encoder_key"
     further = step.replace("INPUTS", past).replace(", OUTPUTS", "")
     further = further.replace("CACHE", "present_0_decoder_key = Concat<axis = 1>(past_key_values_0_decoder_key, rows) keys = Identity(past_key_values_0_encoder_key)")
-    models = [parser.parse_model(text) for text in (half if kind == "text" else loudness, first, further)]
+    if kind == "scaled":
+        # An input that no decoder of transformers has.
+        further = further.replace("(int64[batch,steps] input_ids,", "(int64[batch,steps] input_ids, float[1] scale,").replace("logits = Neg(square)", "logits = Mul(square, scale)")
+    if kind == "prompted":
+        # The keys of the encoder also depend on the tokens.
+        largest = "prompt = ReduceMax<axes = [0, 1], keepdims = 0>(numbers)"
+        first = first.replace("present_0_encoder_key = Mul(encoder_hidden_states, two)", f"{largest} present_0_encoder_key = Mul(encoder_hidden_states, prompt)")
+    models = [parser.parse_model(text) for text in (loudness if kind == "speech" else half, first, further)]
     for model in models[1:]:
         # The text of a model has no names with dots.
         for value in [*model.graph.input, *model.graph.output]:
@@ -121,7 +128,7 @@ PICTURE = {
 def main():
     folder, kind = Path(sys.argv[1]), sys.argv[2]
     (folder / "onnx").mkdir(parents=True)
-    if kind in ("text", "speech"):
+    if kind in ("text", "speech", "scaled", "prompted"):
         models = sequence(kind)
     elif kind in ARCHITECTURES:
         models = {"model": classifier(kind)}

@@ -104,6 +104,14 @@ fn split_batch(expand: &Expand, recurrent: &Recurrent, batch: i64) -> Result<()>
     Ok(())
 }
 
+/// Returns so many equal parts along the first axis, whose size may be free.
+fn equal_parts<'x>(expand: &'x Expand, value: Expr<'x>, count: usize) -> Vec<Expr<'x>> {
+    if count == 1 {
+        return vec![value];
+    }
+    expand.make.op("Split", [value], [("axis", 0_i64.into())]).outputs(0..count)
+}
+
 /// Unrolls all steps.
 fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
     let (Some(steps), Some(width)) = (sizes.steps.known(), sizes.input.known()) else {
@@ -137,12 +145,12 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
             Direction { recurrent, activations, constants, hidden, is_row: batch == 1, reverse: *reverse };
         let widths = direction.widths();
         let parts = if batch == 1 {
-            let blocks = projection.reshape(&[-1]).equal_parts(0, count / block);
+            let blocks = equal_parts(expand, projection.reshape(&[-1]), count / block);
             let steps = blocks.into_iter().flat_map(|rows| rows.split_list(0, &widths.repeat(block)));
             steps.collect::<Vec<_>>().chunks(widths.len()).map(<[Expr]>::to_vec).collect()
         } else {
-            let blocks = projection.equal_parts(0, count / block);
-            let steps = blocks.into_iter().flat_map(|rows| rows.equal_parts(0, block));
+            let blocks = equal_parts(expand, projection, count / block);
+            let steps = blocks.into_iter().flat_map(|rows| equal_parts(expand, rows, block));
             steps.map(|row| row.split_list(-1, &widths)).collect()
         };
         let mut state = State::default();

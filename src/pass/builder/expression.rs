@@ -399,14 +399,6 @@ impl<'b> Expr<'b> {
         self.builder.op("Split", inputs, [("axis", axis.into())]).outputs(0..sizes.len())
     }
 
-    /// Returns so many equal parts along an axis; the value itself instead of a single part.
-    pub fn equal_parts(self, axis: impl Int, count: usize) -> Vec<Expr<'b>> {
-        if count == 1 {
-            return vec![self];
-        }
-        self.builder.op("Split", [self], [("axis", axis.into())]).outputs(0..count)
-    }
-
     /// Returns 1 at the index along a new axis of size `depth`, else 0.
     pub fn one_hot(self, depth: impl Int, axis: impl Int, dtype: DType) -> Expr<'b> {
         let values = self.builder.cast_literal(&Array::i64(arr1(&[0, 1]).into_dyn()), dtype);

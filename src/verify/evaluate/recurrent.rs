@@ -41,10 +41,8 @@ pub(super) fn gru(step: &Step) -> Option<Array2<f64>> {
 
 /// Evaluates a recurrent operator without clips, with the usual activations.
 pub(super) fn recurrent(call: &Call, compute: fn(&Step) -> Option<Array2<f64>>) -> Result<Vec<Array>> {
-    let is_plain = ["activations", "activation_alpha", "activation_beta", "clip"];
-    let set =
-        is_plain.iter().find(|name| call.node().attributes.get(**name).is_some() && **name != "activations");
-    if let Some(name) = set {
+    let others = ["activation_alpha", "activation_beta", "clip"];
+    if let Some(name) = others.iter().find(|name| call.node().attributes.get(**name).is_some()) {
         unsupported!("the attribute {name}");
     }
     let usual: &[&str] = if call.op_type() == "GRU" { &["Sigmoid", "Tanh"] } else { &["Tanh"] };
