@@ -103,7 +103,7 @@ impl<'a> Engine<'a> {
             (Err(_), None) if let Some((op, evaluation)) = further => {
                 Ok((specified(op, evaluation)?, Evaluator::Engine))
             }
-            (Err(reason), None) => match self.run_definition(node, inputs, passed)? {
+            (Err(reason), None) => match self.run_definition(graph, node, inputs, passed)? {
                 Some(outputs) => Ok((outputs, Evaluator::Definition)),
                 None => Err(Error::unsupported(format!("{} is not evaluated", node.qualified_op_type()))
                     .caused_by(reason)),
@@ -111,14 +111,19 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Evaluates the nodes that define a node; `None` if none do.
+    /// Evaluates the nodes that define a node of a graph; `None` if none do.
     fn run_definition(
         &self,
+        whole: &Graph,
         node: &Node,
         inputs: &[Option<Arc<Array>>],
         passed: Passed,
     ) -> Result<Option<Vec<Arc<Array>>>> {
-        let (mut graph, mut single) = self.single_node(node, inputs, described)?;
+        let (mut graph, mut single) = self.single_node(node, inputs, |index, input| {
+            let constant = node.input(index).and_then(|id| whole.value(id).constant.clone());
+            let value = described(index, input)?;
+            Ok(Value { constant: value.constant.or(constant), ..value })
+        })?;
         for output in single.outputs.iter_mut().flatten() {
             *output = graph.add_value(Value::default());
         }
