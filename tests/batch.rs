@@ -100,7 +100,12 @@ fn options_by_names_come_from_a_file() {
     );
     assert_eq!(sizes("out/wide/b.ncnn.param"), "4");
     room.put("onnx2ncnn.toml", b"[options]\nfp61 = true\n");
-    room.expect("batch models -o out", 2, "onnx2ncnn.toml");
+    let said =
+        room.expect("batch models -o out", 2, "onnx2ncnn.toml: unexpected argument '--fp61' found; tip: ");
+    assert!(!said.contains("\\n"), "{said}");
+    room.put("onnx2ncnn.toml", b"[[model]]\nmatch = [\"a*\", \"none/*\"]\nfp16 = true\n");
+    let said = room.expect("batch models -o out", 0, "warning: no model matches the pattern \"none/*\"");
+    assert_eq!(said.matches("no model matches").count(), 1, "{said}");
     room.put("onnx2ncnn.toml", b"[options]\nfp16 = true\n\n[model.onnx]\nfp16 = true\n");
     room.expect("batch models -o out", 2, "onnx2ncnn.toml: line 4: ");
     room.expect("batch models -o out --config none.toml", 2, "none.toml");
@@ -199,6 +204,11 @@ fn a_failing_model_does_not_stop_the_others() {
     let older = fs::read(room.path("out/b.ncnn.param")).unwrap();
     room.expect("batch models -o out", 1, "1 converted, 1 up to date, 2 refused");
     assert_eq!(fs::read(room.path("out/b.ncnn.param")).unwrap(), older);
+    // So does the report of the net.
+    room.expect("batch models -o reports --also report,html", 1, "2 refused");
+    let report = fs::read_to_string(room.path("reports/b.report.json"));
+    let report = report.or_else(|_| fs::read_to_string(room.path("reports/b.ncnn.report.json"))).unwrap();
+    assert!(report.contains("\"status\": \"converted\"") && !report.contains("refused"), "{report}");
 
     room.put("list", b"models/d.onnx\nmodels/none.onnx\nmodels/a.onnx\n");
     let text = room.expect("batch list -o other", 2, "2 converted, 0 up to date, 1 failed");
@@ -281,7 +291,8 @@ fn invalid_arguments_are_refused_first() {
     fs::write(room.path("elsewhere/list"), &list).unwrap();
     for (line, said) in [
         ("batch models/a.onnx models/b/a.onnx -o out", "would have the same result, \"a\""),
-        ("batch none -o out", "cannot be found"),
+        ("batch none -o out", "none: the folder of the models cannot be found"),
+        ("batch none.onnx models -o out", "none.onnx: the model cannot be found"),
         ("batch none/*.onnx -o out", "no matching file"),
         ("batch elsewhere -o out", "there are no models"),
         ("batch models -o out --shard 3/3", "I from 0 to N-1"),

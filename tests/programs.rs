@@ -85,6 +85,12 @@ fn programs_find_their_files() {
     let text = fs::read_to_string(room.path("app/digit-reader.kt")).unwrap();
     assert!(text.contains("\nclass Digit_reader(private val net: NcnnNet)"), "{text}");
     assert!(text.contains("assets.open(\"model.ncnn.param\")"), "{text}");
+    // The build file of a program in another language is no file for this one.
+    room.expect(
+        &format!("{model} -o net --example app/run.cpp"),
+        2,
+        "it builds programs in another language",
+    );
     room.expect(&format!("{model} -o net --example app/NcnnNet.kt"), 2, "would overwrite the program");
     room.expect(
         &format!("{model} -o net --example run.js"),
@@ -132,7 +138,11 @@ fn the_folder_of_ultralytics_has_its_names() {
 fn a_program_has_the_nodes_behind_the_net() {
     let room = Room::new();
     let model = fixture("remedy/selection_by_a_mask");
-    room.expect(&format!("{model} a.param --outputs boxes,scores,classes --example a.py"), 0, "a.py");
+    room.expect(
+        &format!("{model} a.param --outputs boxes,scores,classes --example a.py"),
+        0,
+        "onnx_operators.py\n",
+    );
     let program = fs::read_to_string(room.path("a.py")).unwrap();
     assert!(program.contains("op.greater(scores, "), "{program}");
     room.expect(&format!("{model} a.param --outputs boxes --example onnx_operators.py"), 2, "next to it");

@@ -206,7 +206,7 @@ fn sizes_are_values_of_inputs() {
 #[test]
 fn a_rest_that_is_cut_off_is_computed_by_a_program() {
     let room = Room::new();
-    let told = "; a program of --example FILE.py computes the rest of the model";
+    let told = "; a program of --example (FILE.py, FILE.cpp or FILE.kt) computes the rest of the model";
     for (name, is_told) in [("detector", true), ("end_of_tensorrt", true), ("two_stage_detector", false)] {
         let model = fixture(&format!("remedy/{name}"));
         let text = room.expect(&format!("{model} a.param a.bin"), 1, "this converts");

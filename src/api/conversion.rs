@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::output::{self, Staged};
 use crate::error::{Error, Result};
+use crate::example::Language;
 use crate::ncnn::{Net, Watch, Written};
 use crate::onnx::{self, Storage};
 use crate::op::since_version;
@@ -86,8 +87,12 @@ impl Conversion {
         if [report, html, example, metadata].into_iter().any(Option::is_some) {
             let inspection = self.inspection()?;
             if let Some(path) = example {
+                let operators = Language::of(path).map(|language| language.operators(path).0);
                 for (path, text) in self.program_of(&inspection, path, (param, bin), None)? {
                     files.push(output::stage_text(&path, &text)?);
+                    if operators.as_deref() == Some(&path) {
+                        written.operators = Some(path);
+                    }
                 }
             }
             if let Some(path) = metadata {

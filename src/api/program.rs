@@ -59,6 +59,10 @@ impl Conversion {
         if operators.0 == path {
             return Err(Error::usage("a program has a file of this name next to it").in_file(path));
         }
+        if let Some(file) = language.build_file_of_another(path) {
+            let help = "write the program to another folder: programs in C++ and in Kotlin have different build files";
+            return Err(Error::usage("it builds programs in another language").in_file(file).help(help));
+        }
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let from_folder = |file: &Path| match file.parent() == path.parent() {
             true => name(file),

@@ -15,7 +15,7 @@ const MAX_COMMANDS: usize = 3;
 const MAX_INPUTS: usize = 3;
 
 /// What follows a part whose outputs are boxes and scores.
-const PROGRAM: &str = "a program of --example FILE.py computes the rest of the model";
+const PROGRAM: &str = "a program of --example (FILE.py, FILE.cpp or FILE.kt) computes the rest of the model";
 
 /// The command line of a conversion.
 #[derive(Clone, Copy, Debug)]

@@ -78,6 +78,12 @@ pub(super) struct Files<'a> {
 }
 
 impl Files<'_> {
+    /// Returns the paths of all files.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let named = self.destination.files().map(|(path, _)| path.as_path());
+        named.chain(self.written.operators.as_deref())
+    }
+
     /// Returns the stream for tables that were asked for: standard output, unless it has the bytes of a
     /// result.
     fn stream(&self, verbose: bool) -> Stream {
@@ -139,7 +145,7 @@ pub(super) fn to_json(conversion: &Conversion, files: &Files) -> Result<Summary>
     let mut lines = refusal::to_json(&report.diagnostics);
     let names: Vec<String> = match files.dry_run {
         true => Vec::new(),
-        false => files.destination.files().map(|(path, _)| path.display().to_string()).collect(),
+        false => files.paths().map(|path| path.display().to_string()).collect(),
     };
     let done = json!({
         "files": names,
@@ -375,7 +381,7 @@ fn describe_files(text: &mut String, conversion: &Conversion, files: &Files, ela
         labelled(text, STRONG, "dry run", "nothing was written");
         return;
     }
-    for (path, _) in files.destination.files() {
+    for path in files.paths() {
         let _ = writeln!(text, "  {}", printable(&display_path(path)));
     }
 }

@@ -94,6 +94,18 @@ impl Language {
         files.filter(|(path, _)| !(path.ends_with(BUILD_FILE) && path.exists())).collect()
     }
 
+    /// Returns the build file in the folder of a program, if it is the one for programs in another language.
+    pub(crate) fn build_file_of_another(self, program: &Path) -> Option<PathBuf> {
+        let others = match self {
+            Language::Python => return None,
+            Language::Cpp => &kotlin::COMPANIONS[..],
+            Language::Kotlin => &CPP_COMPANIONS[..],
+        };
+        let file = program.with_file_name(BUILD_FILE);
+        let found = std::fs::read(&file).ok()?;
+        others.iter().any(|(name, text)| *name == BUILD_FILE && text.as_bytes() == found).then_some(file)
+    }
+
     /// Returns the file that a program needs next to it if it computes the rest of a model: its path and its
     /// text.
     pub(crate) fn operators(self, program: &Path) -> (PathBuf, &'static str) {

@@ -1,7 +1,7 @@
 //! Writing of the `.param` and `.bin` files, or of their bytes to writers.
 
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::layer::Weight;
 use super::{BlockFormat, Embedding, Layer, Net, NetLayer, float16};
@@ -31,6 +31,8 @@ pub struct Written {
     pub weights: Vec<Stored>,
     /// Warnings about weights that are not stored in the requested type.
     pub warnings: Vec<String>,
+    /// The file of functions that a program of the net reads, if it computes the rest of a model.
+    pub operators: Option<PathBuf>,
 }
 
 /// A stored weight.
@@ -85,7 +87,7 @@ impl Net {
         let param_bytes = lines.position().map_err(failed)?;
         let bin_bytes = out.position().map_err(failed)?;
         let (layers, blobs) = self.counts();
-        Ok(Written { layers, blobs, param_bytes, bin_bytes, weights, warnings })
+        Ok(Written { layers, blobs, param_bytes, bin_bytes, weights, warnings, operators: None })
     }
 
     /// Returns the size of the `.bin` file in bytes, if it does not depend on the elements of the weights, as
@@ -139,7 +141,7 @@ impl Net {
         let new_bin = new_bin.ok_or_else(|| Error::internal("no .bin file"))?;
         let (layers, blobs) = self.counts();
         let (param_bytes, bin_bytes) = (new_param.len, new_bin.len);
-        let written = Written { layers, blobs, param_bytes, bin_bytes, weights, warnings };
+        let written = Written { layers, blobs, param_bytes, bin_bytes, weights, warnings, operators: None };
         let bin = (bin, new_bin);
         let mut files = embedding.stage(self, param_path, &bin)?;
         files.extend([bin, (param, new_param)]);
@@ -308,7 +310,10 @@ mod tests {
         let weight = |elements, bytes| Stored { dtype: DType::F32, bits: 32, elements, bytes, error: None };
         let weights = vec![weight(4, 20), weight(2, 8)];
         let warnings = Vec::new();
-        assert_eq!(written, Written { layers: 3, blobs: 3, param_bytes, bin_bytes, weights, warnings });
+        assert_eq!(
+            written,
+            Written { layers: 3, blobs: 3, param_bytes, bin_bytes, weights, warnings, operators: None }
+        );
         assert_eq!(names(folder.path()), ["a.bin", "a.param"]);
     }
 

@@ -569,7 +569,7 @@ CASES = {
     "selecting_rows": (selecting_rows, ["wide.png"], BOXES, "--outputs", "corners,scores"),
     "selecting_with_branches": (selecting_with_branches, ["wide.png"], BOXES, "--outputs", "corners,best,label"),
     "selecting_masks": (selecting_masks, ["wide.png"], BOXES, "--outputs", "all,masks"),
-    "selecting_nothing": (selecting_nothing, ["wide.png"], "nothing has a score above 0\nresult.png\n", "--outputs", "corners,scores"),
+    "selecting_nothing": (selecting_nothing, ["wide.png"], "nothing was found\nresult.png\n", "--outputs", "corners,scores"),
     "key_points": (key_points, ["wide.png"], "100.0 80.0  0.750\n40.0 20.0  0.500\nresult.png\n", "--outputs", "heat"),
     "operators": (lambda: OPERATORS[0][0], ["wide.png"], RIGHT[0], "--outputs", "all"),
     "further_operators": (lambda: OPERATORS[1][0], ["wide.png"], RIGHT[1], "--outputs", "all"),

@@ -94,27 +94,42 @@ impl Config {
         for (_, words) in &config.rules {
             let words = words.values().flatten().map(OsString::from);
             let line = ["onnx2ncnn", "m.onnx"].into_iter().map(OsString::from).chain(words);
-            Command::parse(line).map_err(|error| error.to_string())?;
+            Command::parse(line).map_err(|error| one_line(&error.to_string()))?;
         }
         Ok(config)
     }
 
     /// Returns the words of a model's options.
     pub fn words(&self, name: &str) -> Vec<String> {
-        let file = PathBuf::from(format!("{name}.onnx"));
-        let strict = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
-        let last = file.file_name().map(Path::new).unwrap_or(&file);
-        // A pattern without folders is that of a file in any of them.
-        let fits = |pattern: &Pattern| {
-            let whole = pattern.as_str().contains('/') || pattern.as_str() == "**";
-            pattern.matches_path_with(if whole { &file } else { last }, strict)
-        };
         let mut options: BTreeMap<&String, &Vec<String>> = BTreeMap::new();
+        let fits = |pattern: &Pattern| fits(pattern, name);
         for (_, words) in self.rules.iter().filter(|(patterns, _)| patterns.iter().any(fits)) {
             options.extend(words);
         }
         options.into_values().flatten().cloned().collect()
     }
+
+    /// Returns the patterns to which none of these models belongs.
+    pub fn unmatched<'a>(&'a self, names: &[&str]) -> impl Iterator<Item = &'a str> {
+        let patterns = self.rules.iter().skip(1).flat_map(|(patterns, _)| patterns);
+        patterns.filter(|pattern| !names.iter().any(|name| fits(pattern, name))).map(Pattern::as_str)
+    }
+}
+
+/// Returns whether a model belongs to a pattern. One without folders is that of a file in any of them.
+fn fits(pattern: &Pattern, name: &str) -> bool {
+    let file = PathBuf::from(format!("{name}.onnx"));
+    let strict = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+    let last = file.file_name().map(Path::new).unwrap_or(&file);
+    let whole = pattern.as_str().contains('/') || pattern.as_str() == "**";
+    pattern.matches_path_with(if whole { &file } else { last }, strict)
+}
+
+/// Returns what is wrong with options, as one line.
+fn one_line(message: &str) -> String {
+    let lines = message.lines().map(str::trim).take_while(|line| !line.starts_with("Usage"));
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    lines.join("; ").trim_start_matches("error: ").to_owned()
 }
 
 /// Returns the words of an option: none for false, one for each item of a list.

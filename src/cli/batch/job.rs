@@ -177,6 +177,11 @@ impl Job {
         Ok(names.iter().map(|name| below.join(name)).collect())
     }
 
+    /// Returns the patterns of the file of options to which none of these models belongs.
+    pub fn unmatched(&self, names: &[&str]) -> Vec<&str> {
+        self.config.unmatched(names).collect()
+    }
+
     /// Returns the folder of the results of a model.
     fn folder_of(&self, model: &Selected) -> PathBuf {
         self.out.join(&model.name).parent().map_or_else(|| self.out.clone(), Path::to_owned)
@@ -190,8 +195,12 @@ impl Job {
         Ok(folder)
     }
 
-    /// Moves the requested reports of a refused model.
+    /// Moves the requested reports of a refused model, unless it has a net of an earlier run, whose report
+    /// stays.
     fn put_reports(&self, work: &Work, model: &Selected, stem: &str, record: &Path) -> Result<()> {
+        if self.folder_of(model).join(format!("{stem}.ncnn.param")).exists() {
+            return Ok(());
+        }
         for (_, file) in self.also.iter().filter(|(_, file)| file.is_report) {
             let name = OsString::from(format!("{stem}.ncnn.{}", file.ending));
             if work.0.join(&name).exists() {

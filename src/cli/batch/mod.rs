@@ -47,6 +47,7 @@ use onnx2ncnn::error::{Error, Result};
 use super::Program;
 use super::exit::finish;
 use super::message::MessageFormat;
+use super::terminal::{NOTICE, labelled, printable, tell};
 use job::{Job, Wait};
 use outcome::Outcome;
 use progress::{Event, Progress};
@@ -72,6 +73,18 @@ fn run(arguments: &Batch, program: &Program) -> Result<u8> {
     std::fs::create_dir_all(&arguments.out)
         .map_err(|e| Error::io("the folder cannot be created", e).in_file(&arguments.out))?;
     let job = Job::new(arguments, program)?;
+    let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+    let unmatched = if arguments.shard.is_none() { job.unmatched(&names) } else { Vec::new() };
+    for pattern in unmatched {
+        let mut text = String::new();
+        labelled(
+            &mut text,
+            NOTICE,
+            "warning",
+            &format!("no model matches the pattern \"{}\"", printable(pattern)),
+        );
+        tell(&text, arguments.report.color);
+    }
     let jobs = arguments.jobs.or(thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
     let jobs = jobs.min(models.len());
     let mut progress =

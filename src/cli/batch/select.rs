@@ -79,6 +79,7 @@ impl Found {
                 self.add_list(&text, base)
             }
             Err(_) if source.to_str().is_some_and(is_pattern) => self.add_pattern(source, base),
+            Err(error) if is_onnx(source) => Err(failed("the model cannot be found", error, source)),
             Err(error) => Err(failed("the folder of the models cannot be found", error, source)),
         }
     }

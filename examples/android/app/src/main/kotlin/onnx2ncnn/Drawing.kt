@@ -12,8 +12,9 @@ fun Canvas.draw(boxes: List<Box>) {
         strokeWidth = size / 8
         textSize = size
     }
+    // All masks first: no mask covers a box.
+    for (box in boxes) box.mask?.let { draw(it, box.left, box.top, box.right, box.bottom) }
     for (box in boxes) {
-        box.mask?.let { draw(it, box.left, box.top, box.right, box.bottom) }
         paint.color = Colours.of(box.label)
         paint.style = Paint.Style.STROKE
         if (box.corners.isEmpty()) drawRect(box.left, box.top, box.right, box.bottom, paint)
