@@ -535,6 +535,15 @@ np.testing.assert_allclose(session.run(None, given)[0], load('output_0'), rtol=1
 }
 
 #[test]
+fn a_comparison_of_nothing_is_an_error() {
+    let room = room_with("recurrent/rnn_relu", "");
+    let said = room.expect("verify model.onnx m.param m.bin", 2, "no part of the net could be compared: \"");
+    assert!(!said.contains("verified"), "{said}");
+    room.expect("model.onnx new.param --verify", 2, "no part of the net could be compared");
+    assert!(!room.path("new.param").exists());
+}
+
+#[test]
 fn moves_are_proved_and_free_sizes_tried() {
     let room = room_with_model("free/first_axis_of_one_kept", "");
     room.expect("verify model.onnx m.param m.bin", 0, "windows at ");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,10 @@ def convert_folder(folder: str | os.PathLike[str], to: str | os.PathLike[str], *
         TypeError: An argument has the wrong type.
         OSError: A file cannot be read or written.
     """
+    if not os.path.isdir(folder):
+        found = os.path.exists(folder)
+        kind, number = (NotADirectoryError, errno.ENOTDIR) if found else (FileNotFoundError, errno.ENOENT)
+        raise kind(number, os.strerror(number), os.fspath(folder))
     converter = _native.Converter(_options.normalized(**options))
     nets, files = converter.convert_folder(os.fspath(folder), os.fspath(to))
     nets = tuple(BundleNet(name, Path(model), tuple(added)) for name, model, added in nets)

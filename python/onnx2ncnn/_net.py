@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     import ncnn
@@ -163,6 +163,9 @@ class Net:
     rounding: Rounding | None = None
     proof: Proof | None = None
     verification: Verification | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a net cannot be pickled or copied: save it, or pass on its `param` and `bin`")
 
     def __init__(self, conversion: _native.Conversion, *, fp16: bool) -> None:
         self._conversion = conversion

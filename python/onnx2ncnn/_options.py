@@ -65,7 +65,7 @@ def named(function: _Function) -> _Function:
     return cast(_Function, call)
 
 
-def signature(function: Callable[..., Any]) -> Callable[..., Any]:
+def signature(function: _Function) -> _Function:
     """Gives a function the options as arguments, instead of `**options`."""
     given = inspect.signature(function)
     function = named(function)

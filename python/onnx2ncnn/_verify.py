@@ -153,7 +153,7 @@ def verify(
         precision: That of the device: `"float32"`, `"float16"` or `"bfloat16"`.
         vulkan: Run the net on the GPU of the device.
         threads: The number of threads on the device; by default its large cores.
-        options: The options of the conversion. With `dequantize` the net is compared with the model without its rounding.
+        options: The options of the conversion; a net has them already. With `dequantize` the net is compared with the model without its rounding.
 
     Returns:
         A `Proof`, and with `runtime` a `Verification`. Each is true if nothing differs.
@@ -165,6 +165,17 @@ def verify(
         OSError: A file cannot be read.
         ImportError: A package is missing for `runtime`: install `onnx2ncnn[verify]`.
     """
+    if isinstance(net, Net):
+        # A net has the options of its conversion.
+        options = {**net.report["options"], **options}
+    elif net is not None and not (isinstance(net, tuple) and len(net) == 2):
+        raise TypeError(f"net is a net, or a pair of paths, the .param file and the .bin file, not {type(net).__name__}")
+    if rounds is not None and rounds < 1:
+        raise ValueError(f"rounds is at least 1, not {rounds}")
+    if tolerance is not None and not tolerance >= 0:
+        raise ValueError(f"tolerance is at least 0, not {tolerance}")
+    if data is not None and not isinstance(data, (Mapping, str, os.PathLike)):
+        raise TypeError(f"data is a dictionary of arrays, or the path of an .npz file, not {type(data).__name__}")
     asked = [runtime, layers, magnitudes, vulkan, precision != "float32"]
     asked += [value is not None for value in (data, rounds, tolerance, device, threads)]
     if not any(asked):

@@ -168,7 +168,7 @@ impl Conversion {
                 let help = "`onnx2ncnn check` lists all faults";
                 Error::usage("the files are not those of a net").caused_by(errors).help(help)
             })?;
-            proof_parts(&self.conversion.prove(&self.converter, &self.input, &net)?)
+            proof_parts(&Proof::compared(self.conversion.prove(&self.converter, &self.input, &net)?)?)
         })
     }
 

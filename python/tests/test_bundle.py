@@ -26,3 +26,10 @@ def test_a_folder_becomes_a_bundle(tmp_path):
     with pytest.raises(ValueError, match="config.json is missing"):
         onnx2ncnn.convert_folder(exported, tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_what_is_no_folder_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    for name, error in [("none", FileNotFoundError), ("file", NotADirectoryError)]:
+        with pytest.raises(error, match=name):
+            onnx2ncnn.convert_folder(tmp_path / name, tmp_path / "to")

@@ -1,5 +1,6 @@
 """Exceptions."""
 
+import copy
 import errno
 import io
 import os
@@ -159,3 +160,10 @@ def test_damaged_models_raise_nothing_else():
             except allowed as error:
                 for diagnostic in getattr(error, "diagnostics", []):
                     assert diagnostic.kind != "internal", diagnostic
+
+
+def test_a_net_is_not_pickled():
+    net = onnx2ncnn.convert(CONVOLUTIONAL)
+    for copied in (pickle.dumps, copy.copy):
+        with pytest.raises(TypeError, match="cannot be pickled or copied: save it"):
+            copied(net)

@@ -131,6 +131,36 @@ def test_dequantized_net_is_compared_with_the_model_without_rounding():
     assert onnx2ncnn.verify(path, dequantize=True, layers=True).layers
 
 
+def test_a_net_has_the_options_of_its_conversion():
+    inner = onnx.load(CONVOLUTIONAL).graph.node[0].output[0]
+    for options in [{"numbered": True}, {"outputs": [inner]}, {"fp16": True}]:
+        net = onnx2ncnn.convert(CONVOLUTIONAL, **options)
+        assert onnx2ncnn.verify(CONVOLUTIONAL, net), options
+        assert onnx2ncnn.verify(CONVOLUTIONAL, net, runtime=True, tolerance=1e-2), options
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"net": "a.param"}, TypeError, "a pair of paths"),
+        ({"net": ("a.param",)}, TypeError, "a pair of paths"),
+        ({"rounds": 0}, ValueError, "rounds is at least 1"),
+        ({"tolerance": -1}, ValueError, "tolerance is at least 0"),
+        ({"data": np.zeros(3)}, TypeError, "data is a dictionary"),
+    ],
+)
+def test_arguments_are_checked(options, error, message):
+    with pytest.raises(error, match=message):
+        onnx2ncnn.verify(CONVOLUTIONAL, **options)
+
+
+def test_a_comparison_of_nothing_is_an_error():
+    path = model("recurrent/rnn_relu")
+    with pytest.raises(ValueError, match="no part of the net could be compared"):
+        onnx2ncnn.verify(path)
+    assert onnx2ncnn.verify(path, runtime=True)
+
+
 def test_nets_that_do_not_load_are_errors(tmp_path):
     (tmp_path / "a.param").write_text("nonsense")
     (tmp_path / "a.bin").write_bytes(b"")
@@ -156,7 +186,7 @@ def test_results_beyond_float16_are_measured():
     with pytest.raises(TypeError, match="float32 has names"):
         onnx2ncnn.convert(path, float32=[1])
     with pytest.raises(RuntimeError, match='does not compute "r"'):
-        onnx2ncnn.verify(path, onnx2ncnn.convert(path, rename={"r": "features"}), magnitudes=True)
+        onnx2ncnn.verify(path, onnx2ncnn.convert(path, rename={"r": "features"}), magnitudes=True, rename={})
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ impl Conversion {
     ///
     /// # Errors
     ///
-    /// Those of both; `Mismatch` if a part differs.
+    /// Those of both; `Mismatch` if a part differs, `Usage` if no part could be compared.
     pub fn write_proved(
         &self,
         converter: &Converter,
@@ -103,7 +103,7 @@ impl Conversion {
             };
             let unread = |errors: Errors| Error::internal(format!("the new files cannot be read: {errors}"));
             let net = Net::read(&content(param)?, content(bin)?.into()).map_err(unread)?;
-            proofs = self.prove(converter, input, &net)?;
+            proofs = Proof::compared(self.prove(converter, input, &net)?)?;
             if let Some(first) = Proof::first_difference(&proofs) {
                 let message = format!("{}: \"{}\": {}", Proof::verdict(&proofs), first.value, first.reason);
                 let help = "this is a fault of the converter; please report it";

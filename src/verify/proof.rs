@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::reduce::{Example, Reduced};
 use super::{Evaluator, Pair};
 use crate::common::count::count;
+use crate::error::{Error, Result};
 use crate::ncnn::Net;
 
 /// What is known of a window.
@@ -124,6 +125,24 @@ impl Proof {
     /// Returns the first window of proofs at several sizes that differs.
     pub fn first_difference(proofs: &[Proof]) -> Option<&WindowProof> {
         proofs.iter().flat_map(|proof| &proof.windows).find(|window| window.state == State::Differs)
+    }
+
+    /// Returns the proofs, unless none of their windows was compared: that says nothing of the net.
+    ///
+    /// # Errors
+    ///
+    /// `Usage`, with the reason of the first window.
+    pub fn compared(proofs: Vec<Proof>) -> Result<Vec<Proof>> {
+        let mut windows = proofs.iter().flat_map(|proof| &proof.windows);
+        let first = windows.next().filter(|first| first.state == State::NotCovered);
+        match first.filter(|_| windows.all(|window| window.state == State::NotCovered)) {
+            Some(first) => {
+                let message =
+                    format!("no part of the net could be compared: \"{}\": {}", first.value, first.reason);
+                Err(Error::usage(message).help("verify it in the runtimes, by --runtime or runtime=True"))
+            }
+            None => Ok(proofs),
+        }
     }
 
     /// Returns the verdict on proofs at several sizes in one line, as the command prints it: how many windows

@@ -23,7 +23,7 @@ pub(super) fn prove(
     (param, bin): (&Path, &Path),
 ) -> Result<Vec<Proof>, Refusal> {
     let net = read_net(param, bin)?;
-    Ok(conversion.prove(converter, model, &net)?)
+    Ok(Proof::compared(conversion.prove(converter, model, &net)?)?)
 }
 
 /// Notes whose fault the error of isolated layers is: the net's, or the runtime's, if by the meaning of their
