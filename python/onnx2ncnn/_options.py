@@ -40,13 +40,18 @@ def words(options: Iterable[tuple[str, Any]], folder: Path) -> list[str]:
     return found
 
 
+# Names of other tools for options.
+_ALIASES = {"float16": "fp16", "half": "fp16"}
+
+
 def check_names(what: str, names: Iterable[str], known: Iterable[str], noun: str = "argument") -> None:
     """Refuses a name that is not known, and tells the nearest one that is."""
     known = list(known)
     for name in names:
         if name in known:
             continue
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+        alias = [other for other in [_ALIASES.get(name)] if other in known]
+        near = alias or difflib.get_close_matches(name, known, n=1, cutoff=0.7)
         advice = f": did you mean {near[0]}?" if near else ""
         raise TypeError(f"{what} has no {noun} {name}{advice}")
 

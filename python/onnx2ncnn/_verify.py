@@ -67,7 +67,7 @@ class Distance:
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of a comparison.
+    """The result of a comparison. Its text is the verdict in one line.
 
     Attributes:
         outputs: The outputs of the model.
@@ -89,6 +89,13 @@ class Verification:
 
     def __bool__(self) -> bool:
         return self.same
+
+    def __str__(self) -> str:
+        differing = [f'"{output.name}"' for output in self.outputs if not output.same]
+        if differing:
+            return f"{len(differing)} of {len(self.outputs)} outputs differ: {', '.join(differing)}"
+        error = max((output.relative or 0.0 for output in self.outputs), default=0.0)
+        return f"the same: outputs {len(self.outputs)}, largest relative error {error:.1e}"
 
 
 @overload

@@ -39,6 +39,8 @@ CASES = [
     ("convert", {"input_shapess": [1, 3, 8, 8]}, "did you mean input_shapes?"),
     ("convert", {"outputss": "y"}, "did you mean outputs?"),
     ("convert", {"output": "y"}, "did you mean outputs?"),
+    ("convert", {"float16": True}, "did you mean fp16?"),
+    ("convert", {"half": True}, "did you mean fp16?"),
     ("convert", {"kvcache": True}, "did you mean kv_cache?"),
     ("convert", {"ncnn_versions": 20260526}, "did you mean ncnn_version?"),
     ("convert_chain", {"splitat": ["r2"]}, "did you mean split_at?"),

@@ -136,7 +136,11 @@ def test_a_net_has_the_options_of_its_conversion():
     for options in [{"numbered": True}, {"outputs": [inner]}, {"fp16": True}]:
         net = onnx2ncnn.convert(CONVOLUTIONAL, **options)
         assert onnx2ncnn.verify(CONVOLUTIONAL, net), options
-        assert onnx2ncnn.verify(CONVOLUTIONAL, net, runtime=True, tolerance=1e-2), options
+        result = onnx2ncnn.verify(CONVOLUTIONAL, net, runtime=True, tolerance=1e-2)
+        assert result and str(result).startswith("the same: outputs 1, largest relative error "), options
+    net = onnx2ncnn.convert(CONVOLUTIONAL, scale=[0.5])
+    result = onnx2ncnn.verify(CONVOLUTIONAL, net, runtime=True, scale=None)
+    assert not result and str(result).startswith("1 of 1 outputs differ: ")
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,8 @@ pub(super) fn describe(comparison: &Comparison, verbose: bool) -> String {
             labelled(&mut text, STRONG, "largest error alone", &blob);
         }
     } else if !comparison.layers.is_empty() {
-        let _ = writeln!(text, "{} inside are the same", count(comparison.layers.len(), "blob"));
+        let are = if comparison.layers.len() == 1 { "is" } else { "are" };
+        let _ = writeln!(text, "{} inside {are} the same", count(comparison.layers.len(), "blob"));
     }
     let bad = comparison.outputs.iter().filter(|output| !output.same).count();
     if bad == 0 {
