@@ -206,8 +206,7 @@ fn a_failing_model_does_not_stop_the_others() {
     assert_eq!(fs::read(room.path("out/b.ncnn.param")).unwrap(), older);
     // So does the report of the net.
     room.expect("batch models -o reports --also report,html", 1, "2 refused");
-    let report = fs::read_to_string(room.path("reports/b.report.json"));
-    let report = report.or_else(|_| fs::read_to_string(room.path("reports/b.ncnn.report.json"))).unwrap();
+    let report = fs::read_to_string(room.path("reports/b.ncnn.report.json")).unwrap();
     assert!(report.contains("\"status\": \"converted\"") && !report.contains("refused"), "{report}");
 
     room.put("list", b"models/d.onnx\nmodels/none.onnx\nmodels/a.onnx\n");

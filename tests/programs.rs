@@ -85,7 +85,7 @@ fn programs_find_their_files() {
     let text = fs::read_to_string(room.path("app/digit-reader.kt")).unwrap();
     assert!(text.contains("\nclass Digit_reader(private val net: NcnnNet)"), "{text}");
     assert!(text.contains("assets.open(\"model.ncnn.param\")"), "{text}");
-    // The build file of a program in another language is no file for this one.
+    // A build file for another language does not build this program.
     room.expect(
         &format!("{model} -o net --example app/run.cpp"),
         2,

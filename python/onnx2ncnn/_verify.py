@@ -174,7 +174,7 @@ def verify(
     """
     if isinstance(net, Net):
         # A net has the options of its conversion.
-        options = {**net.report["options"], **options}
+        options = {**net._report["options"], **options}
     elif net is not None and not (isinstance(net, tuple) and len(net) == 2):
         raise TypeError(f"net is a net, or a pair of paths, the .param file and the .bin file, not {type(net).__name__}")
     if rounds is not None and rounds < 1:

@@ -197,7 +197,7 @@ impl Conversion {
     }
 
     /// Returns the names of the inputs that no layer reads: the net assumes their elements.
-    fn unread_inputs(&self) -> Vec<String> {
+    pub(crate) fn unread_inputs(&self) -> Vec<String> {
         let bottoms = self.net.layers.iter().flat_map(|layer| &layer.bottoms);
         let read: BTreeSet<&str> = bottoms.map(|blob| self.net.blob(*blob).name.as_str()).collect();
         let unread = self.inputs.iter().filter(|port| !read.contains(port.blob.as_str()));

@@ -1,6 +1,6 @@
 //! Models of an encoder and a decoder: their nets, and how a program joins them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -138,9 +138,8 @@ pub(super) fn sequence(
         }
     }
     // An input that a part of the model does not read is an input of its net.
-    let bottoms = keys.net().layers.iter().flat_map(|layer| &layer.bottoms);
-    let read_by_keys: BTreeSet<&str> = bottoms.map(|blob| keys.net().blob(*blob).name.as_str()).collect();
-    let is_read = |port: &&Port| read_by_keys.contains(port.blob.as_str());
+    let unread = keys.unread_inputs();
+    let is_read = |port: &&Port| !unread.contains(&port.name);
     if let Some(port) = keys.inputs.iter().filter(is_read).find(|port| port.name != READ_HIDDEN) {
         return Err(failed(format!("the keys of the encoder also depend on the input {}", port.name)));
     }

@@ -34,7 +34,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// Creates a constant; `shape` is that of the tensor.
+    /// Creates a constant; `shape` is the tensor's.
     pub(crate) fn of_constant(tensor: Tensor, shape: Shape) -> Value {
         Value { dtype: Some(tensor.dtype()), shape: Some(shape), constant: Some(tensor), ..Value::default() }
     }

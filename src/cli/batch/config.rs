@@ -116,7 +116,7 @@ impl Config {
     }
 }
 
-/// Returns whether a model belongs to a pattern. One without folders is that of a file in any of them.
+/// Returns whether a model belongs to a pattern. A pattern without folders matches a file in any folder.
 fn fits(pattern: &Pattern, name: &str) -> bool {
     let file = PathBuf::from(format!("{name}.onnx"));
     let strict = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
