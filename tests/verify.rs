@@ -346,7 +346,7 @@ fn a_blob_with_the_name_of_a_value_contains_it() {
     ] {
         let room = room_with(fixture, "");
         let line = format!("verify model.onnx m.param m.bin --data inputs.npz --layers {}", python());
-        room.expect(&line, 0, "inside are the same");
+        room.expect(&line, 0, "the same in onnxruntime and ncnn");
     }
 }
 

@@ -105,10 +105,11 @@ impl<'a> Facts<'a> {
     pub fn unknown_of_decoder(&self) -> Vec<&'a str> {
         use Role::{AllOnes, Encoded, Ones, Positions, Tokens};
         let is_known = |input: &&Input| matches!(input.role, AllOnes | Encoded | Ones | Positions | Tokens);
-        let inputs = self.inputs.iter().filter(|input| self.sequence.is_some() && !is_known(input));
-        // One unknown input takes the roles of all others.
-        let is_usual = |name: &&str| *name == "input_ids" || is_of_encoder(name);
-        inputs.map(|input| input.blob).filter(|name| !is_usual(name)).collect()
+        let unknown = self.inputs.iter().filter(|input| self.sequence.is_some() && !is_known(input));
+        let (usual, foreign): (Vec<&str>, Vec<&str>) =
+            unknown.map(|input| input.blob).partition(|name| *name == "input_ids" || is_of_encoder(name));
+        // One foreign input takes the roles of all others.
+        if foreign.is_empty() { usual } else { foreign }
     }
 
     pub fn of(subject: &Subject<'a>, files: &Files<'a>, language: Language) -> Facts<'a> {
