@@ -2,15 +2,18 @@
 
 use serde::Serialize;
 
+use super::probe::{BoxForm, Cells, Probe};
 use super::purpose::Picture;
 use super::subject::Subject;
-use super::tail::{computing_layer, rank};
+use super::tail::{Scale, computing_layer, rank};
 use crate::common::int::Int;
 use crate::pipeline::Port;
 use crate::tensor::Dim;
 
-/// Strides of the feature maps of detectors.
-const STRIDES: [&[i64]; 4] = [&[8, 16, 32], &[8, 16, 32, 64], &[4, 8, 16, 32], &[16, 32]];
+/// The number of classes of detectors whose models do not tell it, and the number of those that keep the
+/// classes that were left out of it.
+const COCO: i64 = 80;
+const ALL_OF_COCO: i64 = 91;
 
 /// The maximum number of boxes of a detector that selects them itself.
 const MAX_SELECTED: i64 = 1000;
@@ -39,8 +42,11 @@ pub(super) struct Boxes {
     pub are_centres: bool,
     /// Whether y comes before x, as in TensorFlow.
     pub are_rows_first: bool,
-    /// Whether Sigmoid makes probabilities of the scores.
-    pub are_logits: bool,
+    /// What is assumed about the boxes, if neither the layers nor the metadata show it.
+    pub assumed: Option<&'static str>,
+    pub scale: Scale,
+    /// Whether a score follows those of the classes: that there is no object.
+    pub has_none: bool,
     /// What follows the scores of each box.
     pub further: Further,
     pub select: Select,
@@ -94,7 +100,10 @@ pub(super) struct Select {
 
 impl Boxes {
     pub fn of(subject: &Subject, picture: Picture) -> Option<Boxes> {
-        selected_by_model(subject).or_else(|| of_one_output(subject, picture)).or_else(|| by_names(subject))
+        selected_by_model(subject)
+            .or_else(|| of_one_output(subject, picture))
+            .or_else(|| of_cells(subject, picture))
+            .or_else(|| by_names(subject, picture))
     }
 
     fn new(layout: Layout, output: usize, classes: i64, select: Select) -> Boxes {
@@ -107,7 +116,9 @@ impl Boxes {
             has_objects: false,
             are_centres: false,
             are_rows_first: false,
-            are_logits: false,
+            assumed: None,
+            scale: Scale::Probabilities,
+            has_none: false,
             further: Further::Nothing,
             select,
         }
@@ -185,40 +196,86 @@ fn of_one_output(subject: &Subject, picture: Picture) -> Option<Boxes> {
     let named = subject.metadata.classes.len().int();
     let is_oriented = subject.metadata.task.as_deref() == Some("obb");
     let further = further(subject);
-    let coefficients = masks(subject).map_or(0, |(_, count, ..)| count);
-    let shapes: Vec<Vec<i64>> = (0..subject.outputs.len()).filter_map(|at| subject.output_at(at)).collect();
-    for (at, shape) in shapes.iter().enumerate() {
-        let &[1, rows, columns] = shape.as_slice() else { continue };
-        let found = |layout, numbers: i64| {
-            let classes = if named > 0 { named } else { numbers - coefficients };
-            let boxes = Boxes::new(layout, at, classes, Select::of(subject));
-            (classes > 0 && classes <= numbers).then(|| Boxes {
-                are_centres: true,
-                further: further(numbers - classes),
-                ..boxes
-            })
-        };
-        let is_selected = subject.metadata.has("end2end", "true") || (rows, columns) == (300, 6);
-        let has_cells = |size: i64, each| cells(picture, each).any(|n| n == size);
-        let boxes = match () {
-            () if is_selected && columns >= 6 && rows <= MAX_SELECTED => Some(Boxes {
+    let shapes = (0..subject.outputs.len()).filter_map(|at| Some((at, subject.output_at(at)?)));
+    shapes.into_iter().find_map(|(at, shape)| {
+        let &[1, rows, columns] = shape.as_slice() else { return None };
+        let is_told = subject.metadata.has("end2end", "true");
+        // Rows of two classes have as many numbers.
+        let is_usual = (rows, columns) == (300, 6) || (named > 2 && columns == 6);
+        if (is_told || is_usual) && columns >= 6 && rows <= MAX_SELECTED {
+            let assumed = "The model is assumed to select these boxes: corners, score and class of each.";
+            return Some(Boxes {
                 are_centres: is_oriented,
                 further: further(columns - 6),
+                assumed: (!is_told).then_some(assumed),
                 ..Boxes::new(Layout::Selected, at, named.max(1), Select::of_selected(subject))
-            }),
-            () if has_cells(columns, 1) => found(Layout::Columns, rows - 4),
-            // Without names, such rows may have a score of an object, and coordinates within their cell.
-            () if has_cells(rows, 1) && named > 0 && columns >= 4 + named => found(Layout::Rows, columns - 4),
-            () if has_cells(rows, 3) => {
-                found(Layout::Rows, columns - 5).map(|boxes| Boxes { has_objects: true, ..boxes })
-            }
-            () => None,
-        };
-        if boxes.is_some() {
-            return boxes;
+            });
         }
-    }
-    None
+        let of = |layout, count, numbers| of_rows(subject, picture, (layout, at), count, numbers);
+        of(Layout::Columns, columns, rows).or_else(|| of(Layout::Rows, rows, columns))
+    })
+}
+
+/// Returns the boxes of an output that has so many, with so many numbers for each.
+fn of_rows(
+    subject: &Subject,
+    picture: Picture,
+    (layout, output): (Layout, usize),
+    count: i64,
+    numbers: i64,
+) -> Option<Boxes> {
+    let cells = Cells::of(picture, count);
+    let probe = (!cells.is_empty()).then(|| Probe::of(subject, output, numbers, layout == Layout::Columns));
+    let probe = probe?;
+    let named = subject.metadata.classes.len().int();
+    let further = further(subject);
+    let after = numbers - 4;
+    // Networks with three boxes in a cell have a score of an object.
+    let has_anchors =
+        layout == Layout::Rows && cells.iter().all(|cells| cells.boxes == 3 && cells.are_of_pyramid);
+    let has_objects = match named {
+        0 => after == COCO + 1 || (after != COCO && has_anchors),
+        named => after == named + 1 && further(1) == Further::Nothing,
+    };
+    let after = after - i64::from(has_objects);
+    let coefficients = masks(subject).map_or(0, |(_, count, ..)| count);
+    let classes = if named > 0 { named } else { after - coefficients };
+    let further = further(after - classes);
+    let are_all_known = after == classes || (after > classes && further != Further::Nothing);
+    (classes > 0 && are_all_known).then_some(())?;
+    let boxes = Boxes { has_objects, further, ..Boxes::new(layout, output, classes, Select::of(subject)) };
+    let Some(probe) = probe else {
+        // Without names, such rows may have a score of an object, and coordinates within their cell.
+        let has_one = cells.iter().any(|cells| cells.boxes == 1 && cells.are_of_pyramid);
+        let is_likely = has_anchors || (has_one && (layout == Layout::Columns || named > 0));
+        let assumed = "Each box is assumed to be a centre and a size in pixels.";
+        let assumed = (!subject.metadata.is_of_ultralytics()).then_some(assumed);
+        return is_likely.then_some(Boxes { are_centres: true, assumed, ..boxes });
+    };
+    let BoxForm { is_centre, is_row_first: false, is_part: false } = probe.form(&cells)? else { return None };
+    let scores = 4..numbers - (after - classes);
+    let scale = if probe.are_probabilities(scores) { Scale::Probabilities } else { Scale::Independent };
+    let boxes = Boxes { are_centres: is_centre, scale, ..boxes };
+    (!has_objects || scale == Scale::Probabilities).then_some(boxes)
+}
+
+/// Returns the boxes of two outputs whose layers show that they have a box and scores for each cell.
+fn of_cells(subject: &Subject, picture: Picture) -> Option<Boxes> {
+    let [_, _] = subject.outputs else { return None };
+    [(0, 1), (1, 0)].into_iter().find_map(|(boxes, scores)| {
+        let (count, classes) = pair(subject, boxes, scores)?;
+        let cells = Cells::of(picture, count);
+        let probe = || Probe::of(subject, boxes, 4, false);
+        let form = (!cells.is_empty()).then(probe)??.form(&cells)?;
+        let are_probabilities = Probe::of(subject, scores, classes, false)?.are_probabilities(0..classes);
+        Some(Boxes {
+            scores,
+            are_centres: form.is_centre,
+            are_rows_first: form.is_row_first,
+            scale: if are_probabilities { Scale::Probabilities } else { Scale::Independent },
+            ..Boxes::new(Layout::Pair, boxes, classes, Select::of(subject))
+        })
+    })
 }
 
 /// Returns the masks of which each box has factors: their output, number, width and height.
@@ -254,36 +311,52 @@ fn points(subject: &Subject) -> Option<(i64, i64)> {
 }
 
 /// Returns the boxes of two or three outputs, by their names.
-fn by_names(subject: &Subject) -> Option<Boxes> {
+fn by_names(subject: &Subject, picture: Picture) -> Option<Boxes> {
+    let named = subject.metadata.classes.len().int();
     let find = |words: &[&str]| {
         let is_named = |port: &Port| words.iter().any(|word| port.name.to_lowercase().contains(word));
         subject.outputs.iter().position(is_named)
     };
     // Networks of queries, which need no selection: DETR and its successors.
     if let (Some(boxes), Some(scores)) = (find(&["pred_boxes", "dets"]), find(&["logits", "labels"]))
-        && let Some((1.., classes)) = pair(subject, boxes, scores)
+        && let Some((1.., count)) = pair(subject, boxes, scores)
         && subject.outputs.get(scores).is_some_and(|port| port.dtype.contains("float"))
     {
         let layer = subject.outputs.get(scores).and_then(|port| computing_layer(subject.net, &port.blob));
+        let is_named = named > 0 && count == named + 1;
+        let has_none = layer == Some("Softmax") || is_named || count == ALL_OF_COCO + 1;
+        let scale = match layer {
+            Some("Softmax" | "Sigmoid") => Scale::Probabilities,
+            _ if has_none => Scale::Logits,
+            _ => Scale::Independent,
+        };
         return Some(Boxes {
             scores,
             are_centres: true,
-            are_logits: !matches!(layer, Some("Softmax" | "Sigmoid")),
-            ..Boxes::new(Layout::Pair, boxes, classes, Select::of_selected(subject))
+            scale,
+            has_none,
+            assumed: Some("Each box is assumed to be a centre and a size, as parts of the picture."),
+            ..Boxes::new(Layout::Pair, boxes, count - i64::from(has_none), Select::of_selected(subject))
         });
     }
     let (boxes, scores) = (find(&["box"])?, find(&["score", "conf", "prob"])?);
     let (count, classes) = pair(subject, boxes, scores)?;
+    let cells = Cells::of(picture, count);
+    let probe = || Probe::of(subject, boxes, 4, false);
+    let is_offset = !cells.is_empty() && probe().is_some_and(|probe| probe.form(&cells).is_none());
+    (!is_offset).then_some(())?;
     let labels = find(&["label", "class"]).filter(|at| {
         let numbers = subject.output_at(*at).map(|shape| shape.iter().product::<i64>());
         classes == 1 && *at != scores && *at != boxes && numbers == Some(count)
     });
     let (select, classes) = match labels {
-        Some(_) => (Select::of_selected(subject), subject.metadata.classes.len().int().max(1)),
+        Some(_) => (Select::of_selected(subject), named.max(1)),
         None => (Select::of(subject), classes),
     };
     let are_rows_first = are_rows_first(subject, boxes);
-    Some(Boxes { scores, labels, are_rows_first, ..Boxes::new(Layout::Pair, boxes, classes, select) })
+    let assumed = (!are_rows_first).then_some("Each box is assumed to be two corners.");
+    let pair = Boxes::new(Layout::Pair, boxes, classes, select);
+    Some(Boxes { scores, labels, are_rows_first, assumed, ..pair })
 }
 
 /// Returns whether an output has the name that detectors of TensorFlow give their boxes.
@@ -299,10 +372,4 @@ fn pair(subject: &Subject, boxes: usize, scores: usize) -> Option<(i64, i64)> {
         ([.., n, 4], [.., m]) if n == m && boxes != scores => Some((*n, 1)),
         _ => None,
     }
-}
-
-/// Returns the numbers of boxes of detectors with so many in each cell of their feature maps.
-fn cells(picture: Picture, boxes: i64) -> impl Iterator<Item = i64> {
-    let Picture { width, height, .. } = picture;
-    STRIDES.into_iter().map(move |strides| strides.iter().map(|s| boxes * (width / s) * (height / s)).sum())
 }

@@ -11,6 +11,7 @@ use super::rest::{RestText, omitted};
 use super::subject::{Files, Reading, Sequence, Subject, Text};
 use super::tail::Tail;
 use crate::common::GENERATOR;
+use crate::common::int::Int;
 use crate::pipeline::Port;
 use crate::tensor::{Dim, SizeCondition, display_shape};
 
@@ -182,8 +183,12 @@ impl<'a> Facts<'a> {
             read: outputs().filter(|(at, _)| is_read(*at)).map(|(_, port)| port.blob.as_str()).collect(),
             draws: matches!(tail, Tail::Boxes(_) | Tail::Points { .. } | Tail::Map { .. }),
             has_names: tail.has_classes(),
+            names: match &tail {
+                // The names are of other classes.
+                Tail::Boxes(boxes) if boxes.classes != subject.metadata.classes.len().int() => &[],
+                _ => &subject.metadata.classes,
+            },
             tail,
-            names: &subject.metadata.classes,
             alphabet,
             alphabet_is_known,
             text: subject.text,

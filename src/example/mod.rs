@@ -9,6 +9,7 @@ mod facts;
 mod kotlin;
 mod metadata;
 mod pixels;
+mod probe;
 mod purpose;
 mod rest;
 mod subject;

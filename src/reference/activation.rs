@@ -13,7 +13,7 @@ use crate::ncnn::layer::unary_op;
 use crate::tensor::Tensor;
 
 /// A function of one element.
-type Function = Box<dyn Fn(f64) -> f64>;
+pub(crate) type Function = Box<dyn Fn(f64) -> f64>;
 
 /// Computes a layer that is a function of each element.
 pub(super) fn compute(layer: &Layer, bottoms: &[&Mat]) -> Result<Mat> {
@@ -25,7 +25,7 @@ pub(super) fn compute(layer: &Layer, bottoms: &[&Mat]) -> Result<Mat> {
 }
 
 /// Returns the activation of a layer with an `activation_type`.
-pub(super) fn fused(kind: i32, params: &[f32]) -> Result<Function> {
+pub(crate) fn fused(kind: i32, params: &[f32]) -> Result<Function> {
     Ok(match (kind, params) {
         (0, _) => Box::new(|x| x),
         (1, _) => Box::new(|x| leaky(x, 0.0)),

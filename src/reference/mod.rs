@@ -25,9 +25,11 @@ use ndarray::ArrayD;
 
 use crate::error::{Result, invalid, unsupported};
 use crate::ncnn::Layer;
+pub(crate) use activation::fused;
+pub(crate) use run::producers;
 pub use run::run;
 #[cfg(feature = "verify")]
-pub(crate) use run::{Precision, between, producers, run_layers};
+pub(crate) use run::{Precision, between, run_layers};
 
 /// The elements of a blob, with the axes of the Mat, outermost first.
 pub type Mat = ArrayD<f64>;

@@ -37,6 +37,8 @@ NODES = [
     ("Or", [B, B[0]], {}),
     ("Xor", [B, B[0]], {}),
     ("Not", [B], {}),
+    ("IsNaN", [np.array([1, np.nan, np.inf], F)], {}),
+    ("IsInf", [np.array([1, np.nan, np.inf, -np.inf], F)], {}),
     ("Equal", [N, M], {}),
     ("Greater", [X, F(0.25)], {}),
     ("GreaterOrEqual", [X, X[0]], {}),

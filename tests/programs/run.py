@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import heads
 import operators
 
 HERE = Path(__file__).resolve().parent
@@ -573,6 +574,7 @@ CASES = {
     "key_points": (key_points, ["wide.png"], "100.0 80.0  0.750\n40.0 20.0  0.500\nresult.png\n", "--outputs", "heat"),
     "operators": (lambda: OPERATORS[0][0], ["wide.png"], RIGHT[0], "--outputs", "all"),
     "further_operators": (lambda: OPERATORS[1][0], ["wide.png"], RIGHT[1], "--outputs", "all"),
+    **{name: (make, ["wide.png"], heads.PRINTED) for name, make in heads.CASES.items()},
     "heat": (heat, ["wide.png"], "result.png\n"),
     "segments": (segments, ["wide.png"], "cat  0.250\ndog  0.750\nresult.png\n"),
     "labels": (labels, ["wide.png"], "cat  0.250\ndog  0.750\nresult.png\n"),
@@ -672,6 +674,11 @@ def main():
         elif wrong := differences(name, folder):
             failures.append(f"{name}: {', '.join(wrong)}")
     print(f"{len(CASES) - len(failures)} of {len(CASES)} programs print what they should")
+    onnx.save(heads.offsets(), folder / "offsets.onnx")
+    program = folder / "offsets.py"
+    subprocess.run([converter, folder / "offsets.onnx", "--quiet", "--example", program], check=True)
+    if "BOXES" in program.read_text():
+        failures.append("offsets: they are not boxes")
     sys.exit("\n".join(failures) or 0)
 
 

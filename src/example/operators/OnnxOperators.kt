@@ -125,6 +125,10 @@ object Op {
 
     fun logicalNot(x: A) = unary(x, true) { truth(it == 0.0) }
 
+    fun isNan(x: A) = unary(x, true) { truth(it.isNaN()) }
+
+    fun isInfinite(x: A) = unary(x, true) { truth(it.isInfinite()) }
+
     fun equal(a: A, b: A) = comparison(a, b) { x, y -> x == y }
 
     fun greater(a: A, b: A) = comparison(a, b) { x, y -> x > y }

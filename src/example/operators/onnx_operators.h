@@ -163,6 +163,8 @@ inline Array logical_and(const Array& a, const Array& b) { return comparison(a, 
 inline Array logical_or(const Array& a, const Array& b) { return comparison(a, b, [](double a, double b) { return a != 0 || b != 0; }); }
 inline Array logical_xor(const Array& a, const Array& b) { return comparison(a, b, [](double a, double b) { return a != b; }); }
 inline Array logical_not(const Array& x) { return unary(x, true, [](double x) { return x == 0 ? 1. : 0.; }); }
+inline Array is_nan(const Array& x) { return unary(x, true, [](double x) { return std::isnan(x) ? 1. : 0.; }); }
+inline Array is_infinite(const Array& x) { return unary(x, true, [](double x) { return std::isinf(x) ? 1. : 0.; }); }
 inline Array equal(const Array& a, const Array& b) { return comparison(a, b, [](double a, double b) { return a == b; }); }
 inline Array greater(const Array& a, const Array& b) { return comparison(a, b, [](double a, double b) { return a > b; }); }
 inline Array greater_or_equal(const Array& a, const Array& b) { return comparison(a, b, [](double a, double b) { return a >= b; }); }

@@ -91,6 +91,14 @@ def logical_not(x):
     return ~x
 
 
+def is_nan(x):
+    return np.isnan(x)
+
+
+def is_infinite(x):
+    return np.isinf(x)
+
+
 def equal(a, b):
     return a == b
 

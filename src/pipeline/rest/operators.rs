@@ -29,6 +29,7 @@ const BINARY: &[(&str, &str)] = &[
 /// Operators whose inputs are the arguments.
 const PLAIN: &[(&str, &str)] = &[
     ("Not", "logical_not"),
+    ("IsNaN", "is_nan"),
     ("Where", "where"),
     ("Abs", "absolute"),
     ("Neg", "negative"),
@@ -111,6 +112,9 @@ impl Writer<'_> {
             "Mod" => ("modulo", vec![self.input(node, 0)?, self.input(node, 1)?, flag(&call, "fmod")?]),
             "Clip" if call.since() >= 11 => {
                 ("clip", vec![self.input(node, 0)?, self.optional(node, 1)?, self.optional(node, 2)?])
+            }
+            "IsInf" if call.flag("detect_negative").ok()? && call.flag("detect_positive").ok()? => {
+                ("is_infinite", vec![self.input(node, 0)?])
             }
             "Softmax" => {
                 let axis = call.int("axis").ok()?;
