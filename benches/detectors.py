@@ -122,7 +122,7 @@ def selected(outputs, form, side, threshold):
         labels, scores = (labels, scores) if labels.dtype.kind == "i" else (scores, labels)
         return rows_of(boxes, labels, scores, threshold, side)
     if form in ("selected rows", "candidates"):
-        rows = outputs[0][0]
+        rows = outputs[0][0][outputs[0][0][:, 5] >= 0]
         return rows_of(rows[:, :4], rows[:, 5], rows[:, 4], threshold, side)
     boxes, scores = FORMS[form](outputs, side)
     labels, scores = scores.argmax(axis=1), scores.max(axis=1)

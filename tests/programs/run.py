@@ -87,7 +87,7 @@ def rows():
 
 def selected():
     rows = np.zeros((300, 6), np.float32)
-    rows[0], rows[1] = [15, 15, 25, 25, 0.9, 0], [16, 16, 26, 26, 0.7, 1]
+    rows[0], rows[1], rows[2] = [15, 15, 25, 25, 0.9, 0], [16, 16, 26, 26, 0.7, 1], [16, 16, 26, 26, 0.6, -1]
     return of_picture({"output0": rows[None].copy()}, NAMES | {"end2end": "True"})
 
 

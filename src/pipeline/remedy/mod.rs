@@ -401,8 +401,7 @@ impl<'a> Search<'a> {
             let remedy = Remedy { inputs, outputs, percent, ..self.base.clone() };
             match self.attempt(&remedy)? {
                 Ok(converted) => {
-                    let outputs = converted.outputs;
-                    return Some((self.with_program(remedy, &outputs), part));
+                    return Some((self.with_program(remedy, &converted), part));
                 }
                 Err(errors) => {
                     if let Some(remedy) = self.with_sizes(&remedy) {

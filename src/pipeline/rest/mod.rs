@@ -139,13 +139,18 @@ impl Omitted {
     }
 }
 
-/// Returns what follows `outputs`, the outputs of a part; `None` if the part ends at outputs of the model, or
-/// other inputs than its own decide the rest.
-pub(crate) fn rest(sources: &Sources, options: &Options, outputs: &[Port]) -> Option<Rest> {
+/// Returns what follows `outputs`, the outputs of a part with these inputs; `None` if the part ends at outputs
+/// of the model, or other inputs than its own decide the rest.
+pub(crate) fn rest(sources: &Sources, options: &Options, inputs: &[Port], outputs: &[Port]) -> Option<Rest> {
     if options.outputs.is_empty() {
         return None;
     }
-    let whole = Options { outputs: Vec::new(), ..options.clone() };
+    let mut whole = Options { outputs: Vec::new(), ..options.clone() };
+    if !options.chw {
+        // The net has the sizes of a batch of 1.
+        whole.input_shapes.retain(|(name, _)| inputs.iter().all(|port| port.name != *name));
+        whole.input_shapes.extend(inputs.iter().map(|port| (port.name.clone(), port.shape.clone())));
+    }
     let (_, graph) = infer_model(sources, &whole).ok()?;
     rest_of(&graph, &options.outputs, outputs)
 }
