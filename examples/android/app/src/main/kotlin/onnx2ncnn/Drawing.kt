@@ -24,7 +24,7 @@ fun Canvas.draw(boxes: List<Box>) {
         }
         paint.style = Paint.Style.FILL
         for (point in box.points) {
-            if (point.visibility > 0.5f) drawCircle(point.x, point.y, size / 5, paint)
+            if (point.visibility > 0.5f) drawCircle(point.x, point.y, size / 4, paint)
         }
         drawText("%s %.2f".format(box.name, box.score), box.left, maxOf(box.top, size), paint)
     }
@@ -33,7 +33,7 @@ fun Canvas.draw(boxes: List<Box>) {
 /** Draws points on a canvas that shows the picture in its own size. */
 fun Canvas.drawPoints(points: List<Point>) {
     val paint = Paint(Paint.ANTI_ALIAS_FLAG).apply { color = Colours.of(1) }
-    for (point in points) drawCircle(point.x, point.y, maxOf(width, height) / 200f, paint)
+    for (point in points) drawCircle(point.x, point.y, maxOf(3f, maxOf(width, height) / 100f), paint)
 }
 
 /** Draws a layer over a part of the canvas, or all of it. */
