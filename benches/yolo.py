@@ -83,6 +83,10 @@ def exported(name, task, least, options):
             for branch in getattr(head, branches, None) or []:
                 branch[-1].weight *= 0.05
                 branch[-1].bias.fill_(6)
+        # Angles of a quarter turn at most: a network of random weights amplifies noise by a thousand.
+        for branches in ("cv4", "one2one_cv4") if task == "obb" else ():
+            for branch in getattr(head, branches, None) or []:
+                branch[-1].weight *= 0.05
     for branches in ("cv3", "one2one_cv3"):
         for branch in getattr(head, branches, None) or []:
             # Scores that differ: a Sigmoid of large numbers is 1.

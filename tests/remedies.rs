@@ -76,6 +76,7 @@ fn each_class_of_refusal_has_a_command() {
         ("pillars", "--split-at features --split-at map", 90),
         ("points_in_the_middle", "--split-at p,features --split-at \"chosen:float[n1,16]\"", 99),
         ("selection_by_a_mask", "--outputs boxes,scores,classes", 94),
+        ("detector_of_any_picture", "--input-shape x:1,3,224,224 --outputs scores", 95),
         ("durations", "--split-at rows,most,column --split-at \"repeated:float[n1,16]\"", 99),
         ("two_stage_detector", "--split-at features,s,rois --split-at \"pooled:float[n1,16,3,3]\"", 97),
         ("both_halves", "--split-at n --split-at \"frames:int64[n1]\"", 95),

@@ -156,7 +156,8 @@ pub(crate) fn remedies(sources: &Sources, options: &Options, errors: &Errors) ->
     let Some(mut search) = Search::new(sources, options, errors) else { return Vec::new() };
     search.set_flags(errors);
     // What converts the whole model is better than a part, and one such option is enough.
-    for step in [Search::set_values, Search::tie_sizes, Search::set_sizes, Search::cut] {
+    for step in [Search::set_values, Search::tie_sizes, Search::set_sizes, Search::cut, Search::cut_at_sizes]
+    {
         if search.found.is_empty() {
             step(&mut search);
         }
@@ -182,6 +183,8 @@ struct Search<'a> {
     base: Remedy,
     /// The errors of the base.
     reasons: BTreeSet<String>,
+    /// The first fixed sizes that were tried, and the errors that remain with them.
+    sized: Option<(Remedy, Errors)>,
     trials: usize,
     /// The time of the beginning; `None` on targets without a clock.
     start: Option<Instant>,
@@ -208,6 +211,7 @@ impl<'a> Search<'a> {
             parts,
             base,
             reasons: errors.iter().map(Error::to_string).collect(),
+            sized: None,
             trials,
             start,
             found: Vec::new(),
@@ -292,37 +296,6 @@ impl<'a> Search<'a> {
                 }
             }
             self.found.extend(contradicting);
-        }
-    }
-
-    /// Tries sums of sizes as the length of a mask: a cache of the runtime needs one that grows with it.
-    fn tie_sizes(&mut self) {
-        if !self.options.kv_cache {
-            return;
-        }
-        let Ok(free) = super::convert::free_inputs(self.sources, &self.base.apply(&self.options)) else {
-            return;
-        };
-        self.set_shapes(size::tied(&free), true);
-    }
-
-    /// Tries sizes instead of free ones.
-    fn set_sizes(&mut self) {
-        let Ok(free) = super::convert::free_inputs(self.sources, &self.base.apply(&self.options)) else {
-            return;
-        };
-        self.set_shapes(size::usual(&free, &self.metadata), false);
-    }
-
-    /// Tries shapes of inputs until one is converted.
-    fn set_shapes(&mut self, tried: Vec<Vec<(String, Vec<Dim>)>>, is_tied: bool) {
-        for input_shapes in tried {
-            let remedy = Remedy { input_shapes, is_tied, ..self.base.clone() };
-            match self.attempt(&remedy) {
-                Some(Ok(_)) => return self.found.push(remedy),
-                Some(Err(_)) => {}
-                None => return,
-            }
         }
     }
 

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Metadata;
+use super::super::convert::free_inputs;
+use super::{Remedy, Search};
 use crate::tensor::{DType, Dim};
 
 /// The sizes of a free axis, in the order of trials.
@@ -116,6 +118,49 @@ fn usual_of(input: &FreeInput, axis: usize, metadata: &Metadata) -> Vec<i64> {
     match (is_float, rank) {
         (true, 1 | 2) => with(metadata.sample_rate, &SOUND),
         _ => SEQUENCE.to_vec(),
+    }
+}
+
+impl Search<'_> {
+    /// Tries sums of sizes as the length of a mask: a cache of the runtime needs one that grows with it.
+    pub(super) fn tie_sizes(&mut self) {
+        if !self.options.kv_cache {
+            return;
+        }
+        let Ok(free) = free_inputs(self.sources, &self.base.apply(&self.options)) else {
+            return;
+        };
+        self.set_shapes(tied(&free), true);
+    }
+
+    /// Tries sizes instead of free ones.
+    pub(super) fn set_sizes(&mut self) {
+        let Ok(free) = free_inputs(self.sources, &self.base.apply(&self.options)) else {
+            return;
+        };
+        self.set_shapes(usual(&free, &self.metadata), false);
+    }
+
+    /// Tries shapes of inputs until one is converted.
+    fn set_shapes(&mut self, tried: Vec<Vec<(String, Vec<Dim>)>>, is_tied: bool) {
+        for input_shapes in tried {
+            let remedy = Remedy { input_shapes, is_tied, ..self.base.clone() };
+            match self.attempt(&remedy) {
+                Some(Ok(_)) => return self.found.push(remedy),
+                Some(Err(errors)) if self.sized.is_none() => self.sized = Some((remedy, errors)),
+                Some(Err(_)) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// Tries parts of the model at fixed sizes that avoid its errors, though others follow.
+    pub(super) fn cut_at_sizes(&mut self) {
+        if let Some((remedy, errors)) = self.sized.take()
+            && self.rebase(remedy, &errors)
+        {
+            self.cut();
+        }
     }
 }
 

@@ -139,8 +139,8 @@ impl Omitted {
     }
 }
 
-/// Returns what follows `outputs`, the outputs of a part with these inputs; `None` if the part ends at outputs
-/// of the model, or other inputs than its own decide the rest.
+/// Returns what follows the outputs of a part. `None` if it ends at outputs of the model, or if other inputs
+/// than its own decide the rest.
 pub(crate) fn rest(sources: &Sources, options: &Options, inputs: &[Port], outputs: &[Port]) -> Option<Rest> {
     if options.outputs.is_empty() {
         return None;
