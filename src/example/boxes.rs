@@ -225,8 +225,8 @@ fn of_rows(
     numbers: i64,
 ) -> Option<Boxes> {
     let cells = Cells::of(picture, count);
-    let probe = (!cells.is_empty()).then(|| Probe::of(subject, output, numbers, layout == Layout::Columns));
-    let probe = probe?;
+    let is_transposed = layout == Layout::Columns;
+    let probe = (!cells.is_empty()).then(|| Probe::of(subject, output, numbers, is_transposed))?;
     let named = subject.metadata.classes.len().int();
     let further = further(subject);
     let after = numbers - 4;
@@ -247,7 +247,7 @@ fn of_rows(
     let Some(probe) = probe else {
         // Without names, such rows may have a score of an object, and coordinates within their cell.
         let has_one = cells.iter().any(|cells| cells.boxes == 1 && cells.are_of_pyramid);
-        let is_likely = has_anchors || (has_one && (layout == Layout::Columns || named > 0));
+        let is_likely = has_anchors || (has_one && (is_transposed || named > 0));
         let assumed = "Each box is assumed to be a centre and a size in pixels.";
         let assumed = (!subject.metadata.is_of_ultralytics()).then_some(assumed);
         return is_likely.then_some(Boxes { are_centres: true, assumed, ..boxes });

@@ -600,6 +600,9 @@ CASES = {
     "lengths_of_numbers": (lengths, ["x=0.5,0.5,0.25,0.25", "factor=2.5"], ranked(sum=SUM, count=COUNT)),
     "sums": (sums, ["x=steps"], ranked(first=FIRST[0], second=SECOND[0]) + ranked(first=FIRST[1], second=SECOND[1])),
 }
+# Photos of a camera that was turned: as wide as long.png once they are upright. Apps turn them before a class in Kotlin gets the pixels.
+ORIENTATIONS = [3, 6, 8]
+TURNED_PHOTOS = {f"turned_{orientation}": (free_sizes, [f"turned_{orientation}.jpg"], BOXES) for orientation in ORIENTATIONS}
 
 
 def half_of(colour):
@@ -650,6 +653,11 @@ def main():
     # A picture of the same proportions in twice the size, one of half of that height, and a red one.
     Image.new("RGB", (2 * SIDE, 2 * SIDE), (10, 20, 30)).save(folder / "wide.png")
     Image.new("RGB", (2 * SIDE, SIDE), (10, 20, 30)).save(folder / "long.png")
+    for orientation in ORIENTATIONS:
+        exif = Image.Exif()
+        exif[0x112] = orientation
+        sides = (2 * SIDE, SIDE) if orientation < 5 else (SIDE, 2 * SIDE)
+        Image.new("RGB", sides, (10, 20, 30)).save(folder / f"turned_{orientation}.jpg", exif=exif)
     Image.new("RGB", (20, 20), (250, 248, 246)).save(folder / "red.png")
     steps = np.array([[1, 0], [0, 2]], np.float32)
     np.save(folder / "steps.npy", steps[:, None])
@@ -661,7 +669,8 @@ def main():
     row.tofile(folder / "row.raw")
     ending = "raw" if ncnn else "npy"
     failures = []
-    for name, (make, words, expected, *options) in CASES.items():
+    cases = CASES | TURNED_PHOTOS
+    for name, (make, words, expected, *options) in cases.items():
         onnx.save(make(), folder / f"{name}.onnx")
         program = folder / f"{name}.{'cpp' if ncnn else 'py'}"
         command = [converter, folder / f"{name}.onnx", "--quiet", "--example", program, *options]
@@ -673,7 +682,7 @@ def main():
             failures.append(f"{name}: {done.returncode}\n{done.stdout}{done.stderr}expected:\n{expected}")
         elif wrong := differences(name, folder):
             failures.append(f"{name}: {', '.join(wrong)}")
-    print(f"{len(CASES) - len(failures)} of {len(CASES)} programs print what they should")
+    print(f"{len(cases) - len(failures)} of {len(cases)} programs print what they should")
     onnx.save(heads.offsets(), folder / "offsets.onnx")
     program = folder / "offsets.py"
     subprocess.run([converter, folder / "offsets.onnx", "--quiet", "--example", program], check=True)
