@@ -51,7 +51,8 @@ def draw(node, shape, integers, generator):
     if dtype.kind == "b":
         return generator.random(shape) < 0.5
     if dtype.kind in "iu":
-        return generator.integers(0, integers, shape).astype(dtype)
+        # Masks are 0 or 1: other numbers have no meaning, and may become infinite.
+        return generator.integers(0, 2 if "mask" in node.name.lower() else integers, shape).astype(dtype)
     if dtype.kind == "O":
         return np.full(shape, "a", dtype=object)
     return np.asarray(generator.uniform(-1, 1, shape)).astype(dtype)
