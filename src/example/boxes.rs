@@ -50,6 +50,8 @@ pub(super) struct Boxes {
     /// What follows the scores of each box.
     pub further: Further,
     pub select: Select,
+    /// What the numbers of a box are, as a comment states it.
+    pub row: String,
 }
 
 /// The layout of boxes and scores.
@@ -104,6 +106,7 @@ impl Boxes {
             .or_else(|| of_one_output(subject, picture))
             .or_else(|| of_cells(subject, picture))
             .or_else(|| by_names(subject, picture))
+            .map(|boxes| Boxes { row: boxes.described(), ..boxes })
     }
 
     fn new(layout: Layout, output: usize, classes: i64, select: Select) -> Boxes {
@@ -121,7 +124,43 @@ impl Boxes {
             has_none: false,
             further: Further::Nothing,
             select,
+            row: String::new(),
         }
+    }
+
+    /// Returns what the numbers of a box are.
+    fn described(&self) -> String {
+        let form = match (self.are_centres, self.are_rows_first) {
+            (true, _) => "a centre, a width and a height",
+            (false, true) => "two corners, y before x",
+            (false, false) => "two corners",
+        };
+        let scores = match (self.scale, self.has_none) {
+            (Scale::Independent, _) => " before a Sigmoid",
+            (Scale::Logits, _) => " before a Softmax, and one for no object",
+            (_, true) => ", and one for no object",
+            _ => "",
+        };
+        let of_classes = match self.classes {
+            1 => format!("a score{scores}"),
+            classes => format!("a score for each of {classes} classes{scores}"),
+        };
+        let scores = match self.layout {
+            Layout::Selected | Layout::Pair if self.labels.is_some() => {
+                "a score; another output has the class".to_owned()
+            }
+            Layout::Selected => "a score, a class".to_owned(),
+            Layout::Pair => format!("another output has {of_classes}"),
+            _ if self.has_objects => format!("a score for any object, {of_classes}"),
+            _ => of_classes,
+        };
+        let further = match self.further {
+            Further::Nothing => "",
+            Further::Points { .. } => ", key points",
+            Further::Masks { .. } => ", a factor for each mask",
+            Further::Angle => ", an angle",
+        };
+        format!("{form}; {scores}{further}")
     }
 
     /// Returns whether a program reads an output.

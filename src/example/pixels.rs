@@ -83,7 +83,6 @@ fn usual_scaling(subject: &Subject, picture: Picture, tail: &Tail) -> Scaling {
     };
     match tail {
         _ if picture.is_raw => same(0.0, 1.0, "The model scales pixels itself."),
-        Tail::Boxes(_) => same(0.0, 1.0 / 255.0, "Pixels from 0 to 1, as detectors read them."),
         Tail::Text { .. } => Scaling {
             is_bgr: picture.channels == 3,
             ..same(
@@ -95,6 +94,11 @@ fn usual_scaling(subject: &Subject, picture: Picture, tail: &Tail) -> Scaling {
         _ if subject.metadata.is_of_ultralytics() => {
             same(0.0, 1.0 / 255.0, "Pixels from 0 to 1, as the networks of ultralytics read them.")
         }
+        Tail::Boxes(_) => same(
+            0.0,
+            1.0 / 255.0,
+            "Assumed: red, green and blue from 0 to 1, inside a gray border. The model does not tell; compare how its library reads pictures.",
+        ),
         Tail::Scores { .. } if picture.channels == 3 && classes == Some(IMAGENET) => Scaling {
             mean: [123.675, 116.28, 103.53],
             norm: [1.0 / 58.395, 1.0 / 57.12, 1.0 / 57.375],
