@@ -1,6 +1,6 @@
 //! What can be done with a converted model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,14 @@ use crate::report::{ComparisonPart, Report};
 const GROWTH: u64 = 1_000_000;
 
 impl Conversion {
+    /// Returns the names of the inputs that no layer reads: the net assumes their elements.
+    pub(crate) fn unread_inputs(&self) -> Vec<String> {
+        let bottoms = self.net.layers.iter().flat_map(|layer| &layer.bottoms);
+        let read: BTreeSet<&str> = bottoms.map(|blob| self.net.blob(*blob).name.as_str()).collect();
+        let unread = self.inputs.iter().filter(|port| !read.contains(port.blob.as_str()));
+        unread.map(|port| port.name.clone()).collect()
+    }
+
     /// Returns the net.
     pub fn net(&self) -> &Net {
         &self.net

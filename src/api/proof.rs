@@ -195,12 +195,4 @@ impl Conversion {
         let others = self.inputs.iter().filter(|port| !inputs.contains(port.name.as_str()));
         others.map(|port| Ok((port.blob.clone(), known_shape(&port.shape, sizes)?))).collect()
     }
-
-    /// Returns the names of the inputs that no layer reads: the net assumes their elements.
-    pub(crate) fn unread_inputs(&self) -> Vec<String> {
-        let bottoms = self.net.layers.iter().flat_map(|layer| &layer.bottoms);
-        let read: BTreeSet<&str> = bottoms.map(|blob| self.net.blob(*blob).name.as_str()).collect();
-        let unread = self.inputs.iter().filter(|port| !read.contains(port.blob.as_str()));
-        unread.map(|port| port.name.clone()).collect()
-    }
 }
