@@ -8,10 +8,9 @@ the library documents. With NCNN, a folder where ncnn is installed, programs in 
 packages of benches/detectors.txt, 6 GB.
 """
 
-import argparse
+import ast
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -23,7 +22,7 @@ import torch
 import torchvision
 
 from defaults import lively, picture
-from yolo import difference, printed_by
+from yolo import arguments_of, differences, programs
 
 OVERLAP, MOST = 0.45, 300
 
@@ -118,8 +117,7 @@ def selected(outputs, form, side, threshold):
     if form == "model":
         # Boxes, and their scores and labels in any order: labels are integers.
         boxes = outputs[0]
-        labels, scores = sorted(outputs[1:3], key=lambda array: array.dtype.kind)[::-1] if outputs[1].dtype.kind == "f" else (outputs[1], outputs[2])
-        labels, scores = (labels, scores) if labels.dtype.kind == "i" else (scores, labels)
+        labels, scores = sorted(outputs[1:3], key=lambda array: array.dtype.kind != "i")
         return rows_of(boxes, labels, scores, threshold, side)
     if form in ("selected rows", "candidates"):
         rows = outputs[0][0][outputs[0][0][:, 5] >= 0]
@@ -156,42 +154,22 @@ def compare(converter, ncnn, name, form, export):
     at = min(100, len(scores) - 2)
     threshold = float(scores[at : at + 2].mean()) if at >= 0 else 0.25
     expected = selected(outputs, form, side, threshold)
-    commands = [[sys.executable, "run.py"]] + ([["./run"]] if ncnn else [])
-    line = [converter, "model.onnx", "net.param", "net.bin", "--quiet"]
-    part = []
-    for program in ["run.py"] + (["run.cpp"] if ncnn else []):
-        done = subprocess.run([*line, *part, "--example", program], capture_output=True, text=True)
-        if done.returncode == 1 and (found := re.search(r"--outputs (\S+)", done.stderr)):
-            part = ["--outputs", found[1].strip('"')]
-            done = subprocess.run([*line, *part, "--example", program], capture_output=True, text=True)
-        if done.returncode:
-            return f"refused: {done.stderr.splitlines()[0]}"
-        text = re.sub(r"(THRESHOLD(?:, MOST)? = )[\d.]+", rf"\g<1>{threshold}", Path(program).read_text())
-        # Numbers in the place of names.
-        text = re.sub(r"^NAMES = .*$", "NAMES = []", text, flags=re.M)
-        Path(program).write_text(re.sub(r"^(static const Names NAMES = ).*$", r"\1{};", text, flags=re.M))
-    if ncnn:
-        library = next(ncnn.glob("lib*/libncnn.a"))
-        subprocess.run(["g++", "-O2", "run.cpp", f"-I{ncnn}/include", library, "-fopenmp", "-o", "run"], check=True)
-    names = [str(label) for label in range(1000)]
-    wrong = {" ".join(command[-1:]): difference(expected, printed_by([*command, "picture.png"], names)) for command in commands}
-    wrong = {where: what for where, what in wrong.items() if what}
-    return f"{len(expected)} found{', program of the printed command' if part else ''}: {wrong or 'equal'}"
+    commands, refused = programs(converter, "model.onnx", ncnn, threshold)
+    found = re.search(r"^NAMES = (.*)$", Path("run.py").read_text(), re.M)
+    names = ast.literal_eval(found[1]) if found else []
+    # Classes without names are printed as numbers.
+    wrong = differences(commands, expected, names + [str(label) for label in range(len(names), 1000)])
+    return f"{len(expected)} found{', program of the printed command' if refused else ''}: {wrong or 'equal'}"
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("converter")
-    parser.add_argument("ncnn", nargs="?")
-    parser.add_argument("--match", default="")
-    arguments = parser.parse_args()
-    converter, ncnn = Path(arguments.converter).resolve(), arguments.ncnn and Path(arguments.ncnn).resolve()
+    converter, ncnn, match = arguments_of(__doc__)
     torch.set_grad_enabled(False)
     cases = [(name, form, lambda name=name: of_libreyolo(name)) for name, form in OF_LIBREYOLO.items()]
     cases += [(name, "model", lambda name=name: of_torchvision(name)) for name in OF_TORCHVISION]
     results = []
     for name, form, export in cases:
-        if re.search(arguments.match, name):
+        if re.search(match, name):
             with tempfile.TemporaryDirectory() as folder:
                 os.chdir(folder)
                 try:

@@ -97,23 +97,38 @@ def exported(name, task, least, options):
 
 
 def programs(converter, path, ncnn, least):
-    """The commands that run the programs, and whether the model was refused."""
+    """The commands that run the programs, with this threshold, and whether the model was refused."""
     commands = [[sys.executable, "run.py"]] + ([["./run"]] if ncnn else [])
-    refused = False
+    line, refused = [converter, path, "net.param", "net.bin", "--quiet"], False
     for program in ["run.py"] + (["run.cpp"] if ncnn else []):
-        line = [converter, path, "net.param", "net.bin", "--quiet", "--example", program]
-        done = subprocess.run(line, capture_output=True, text=True)
-        if refused := done.returncode == 1:
-            part = re.search(r"--outputs (\S+)", done.stderr)
-            subprocess.run([*line, "--outputs", part[1].strip('"')], check=True)
-        text = Path(program).read_text()
-        if not refused:
-            text = re.sub(r"(THRESHOLD(?:, MOST)? = )[\d.]+", rf"\g<1>{least}", text)
-        Path(program).write_text(text)
+        done = subprocess.run([*line, "--example", program], capture_output=True, text=True)
+        if done.returncode == 1 and (part := re.search(r"--outputs (\S+)", done.stderr)):
+            refused = True
+            line += ["--outputs", part[1].strip('"')]
+            done = subprocess.run([*line, "--example", program], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"refused: {done.stderr}")
+        Path(program).write_text(re.sub(r"(THRESHOLD(?:, MOST)? = )[\d.]+", rf"\g<1>{least}", Path(program).read_text()))
     if ncnn:
         library = next(ncnn.glob("lib*/libncnn.a"))
         subprocess.run(["g++", "-O2", "run.cpp", f"-I{ncnn}/include", library, "-fopenmp", "-o", "run"], check=True)
     return commands, refused
+
+
+def differences(commands, expected, names):
+    """What programs find otherwise."""
+    wrong = {" ".join(command[-1:]): difference(expected, printed_by([*command, "picture.png"], names)) for command in commands}
+    return {where: what for where, what in wrong.items() if what}
+
+
+def arguments_of(text):
+    """The converter, the folder of ncnn if there is one, and the pattern of names."""
+    parser = argparse.ArgumentParser(usage=text)
+    parser.add_argument("converter")
+    parser.add_argument("ncnn", nargs="?")
+    parser.add_argument("--match", default="")
+    found = parser.parse_args()
+    return Path(found.converter).resolve(), found.ncnn and Path(found.ncnn).resolve(), found.match
 
 
 def compare(converter, ncnn, task, name, kind):
@@ -128,22 +143,17 @@ def compare(converter, ncnn, task, name, kind):
     if task == "classify":
         # C++ has no reader that smooths as Pillow does: these networks, which amplify noise, give other classes.
         commands = commands[:1]
-    wrong = {" ".join(command[-1:]): difference(expected, printed_by([*command, "picture.png"], names)) for command in commands}
+    wrong = differences(commands, expected, names)
     if not refused:
         subprocess.run([converter, path, "--quiet", "--ultralytics", f"{name}_ncnn_model"], check=True)
-        wrong["folder"] = difference(expected, found_by(f"{name}_ncnn_model", task, threshold))
-    wrong = {where: what for where, what in wrong.items() if what}
+        if what := difference(expected, found_by(f"{name}_ncnn_model", task, threshold)):
+            wrong["folder"] = what
     print(f"{name:13} {kind:8} {len(expected)} found{', refused: program of the printed command' if refused else ''}: {wrong or 'equal'}", flush=True)
     return not wrong
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("converter")
-    parser.add_argument("ncnn", nargs="?")
-    parser.add_argument("--match", default="")
-    arguments = parser.parse_args()
-    converter, ncnn = Path(arguments.converter).resolve(), arguments.ncnn and Path(arguments.ncnn).resolve()
+    converter, ncnn, match = arguments_of(__doc__)
     torch.set_grad_enabled(False)
     right = []
     with tempfile.TemporaryDirectory() as folder:
@@ -155,7 +165,7 @@ def main():
                 # YOLO11 has one head; classes need no selection.
                 kinds = [kind for kind in EXPORTS if not (family == "yolo11n" and kind in ("end2end", "heads")) and not (task == "classify" and kind not in ("default", "dynamic"))]
                 for kind in kinds:
-                    if re.search(arguments.match, f"{family}{ending} {kind}"):
+                    if re.search(match, f"{family}{ending} {kind}"):
                         right.append(compare(converter, ncnn, task, f"{family}{ending}", kind))
         os.chdir("/")
     print(f"{sum(right)} of {len(right)} are equal")

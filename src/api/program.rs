@@ -54,10 +54,7 @@ impl Conversion {
             Error::usage("the ending of its name is that of no language: .py, .cpp or .kt").in_file(path)
         })?;
         // The nets of a bundle share a model, and each is a part of it.
-        let rest = match text {
-            Some(_) => None,
-            None => rest(&self.sources, &self.options, &self.inputs, &self.outputs),
-        };
+        let rest = if text.is_some() { None } else { rest(self) };
         let operators = language.operators(path);
         if operators.0 == path {
             return Err(Error::usage("a program has a file of this name next to it").in_file(path));

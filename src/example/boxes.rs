@@ -10,8 +10,8 @@ use crate::common::int::Int;
 use crate::pipeline::Port;
 use crate::tensor::Dim;
 
-/// The number of classes of detectors whose models do not tell it, and the number of those that keep the
-/// classes that were left out of it.
+/// The number of classes of COCO, which detectors without names usually have, and the number with its unused
+/// classes.
 const COCO: i64 = 80;
 const ALL_OF_COCO: i64 = 91;
 
@@ -45,13 +45,11 @@ pub(super) struct Boxes {
     /// What is assumed about the boxes, if neither the layers nor the metadata show it.
     pub assumed: Option<&'static str>,
     pub scale: Scale,
-    /// Whether a score follows those of the classes: that there is no object.
+    /// Whether one more score follows the scores of the classes, for no object.
     pub has_none: bool,
     /// What follows the scores of each box.
     pub further: Further,
     pub select: Select,
-    /// What the numbers of a box are, as a comment states it.
-    pub row: String,
 }
 
 /// The layout of boxes and scores.
@@ -106,7 +104,6 @@ impl Boxes {
             .or_else(|| of_one_output(subject, picture))
             .or_else(|| of_cells(subject, picture))
             .or_else(|| by_names(subject, picture))
-            .map(|boxes| Boxes { row: boxes.described(), ..boxes })
     }
 
     fn new(layout: Layout, output: usize, classes: i64, select: Select) -> Boxes {
@@ -124,12 +121,11 @@ impl Boxes {
             has_none: false,
             further: Further::Nothing,
             select,
-            row: String::new(),
         }
     }
 
-    /// Returns what the numbers of a box are.
-    fn described(&self) -> String {
+    /// Returns what the numbers of a box are, as a comment of a program states it.
+    pub fn described(&self) -> String {
         let form = match (self.are_centres, self.are_rows_first) {
             (true, _) => "a centre, a width and a height",
             (false, true) => "two corners, y before x",
@@ -293,7 +289,7 @@ fn of_rows(
     };
     let BoxForm { is_centre, is_row_first: false, is_part: false } = probe.form(&cells)? else { return None };
     let scores = 4..numbers - (after - classes);
-    let scale = if probe.are_probabilities(scores) { Scale::Probabilities } else { Scale::Independent };
+    let scale = probe.scale(scores);
     let boxes = Boxes { are_centres: is_centre, scale, ..boxes };
     (!has_objects || scale == Scale::Probabilities).then_some(boxes)
 }
@@ -306,12 +302,12 @@ fn of_cells(subject: &Subject, picture: Picture) -> Option<Boxes> {
         let cells = Cells::of(picture, count);
         let probe = || Probe::of(subject, boxes, 4, false);
         let form = (!cells.is_empty()).then(probe)??.form(&cells)?;
-        let are_probabilities = Probe::of(subject, scores, classes, false)?.are_probabilities(0..classes);
+        let scale = Probe::of(subject, scores, classes, false)?.scale(0..classes);
         Some(Boxes {
             scores,
             are_centres: form.is_centre,
             are_rows_first: form.is_row_first,
-            scale: if are_probabilities { Scale::Probabilities } else { Scale::Independent },
+            scale,
             ..Boxes::new(Layout::Pair, boxes, classes, Select::of(subject))
         })
     })

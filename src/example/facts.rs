@@ -59,6 +59,8 @@ pub(super) struct Facts<'a> {
     /// Whether the program draws into the picture, and whether its results have classes.
     draws: bool,
     has_names: bool,
+    /// What the numbers of a box are.
+    box_numbers: Option<String>,
     /// The names of classes.
     names: &'a [String],
     /// The characters of an output of text by their indices.
@@ -183,6 +185,10 @@ impl<'a> Facts<'a> {
             read: outputs().filter(|(at, _)| is_read(*at)).map(|(_, port)| port.blob.as_str()).collect(),
             draws: matches!(tail, Tail::Boxes(_) | Tail::Points { .. } | Tail::Map { .. }),
             has_names: tail.has_classes(),
+            box_numbers: match &tail {
+                Tail::Boxes(boxes) => Some(boxes.described()),
+                _ => None,
+            },
             names: match &tail {
                 // The names are of other classes.
                 Tail::Boxes(boxes) if boxes.classes != subject.metadata.classes.len().int() => &[],

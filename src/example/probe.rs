@@ -11,6 +11,7 @@ use ndarray::{ArrayD, ArrayViewD, Axis, Dimension};
 
 use super::purpose::Picture;
 use super::subject::Subject;
+use super::tail::Scale;
 use crate::common::int::Int;
 use crate::ncnn::{BlobId, Layer, Net, NetLayer};
 use crate::reference::{self, Mat, fused};
@@ -155,13 +156,16 @@ impl Probe {
         Some(self.rows.get([row, number].as_slice())? - self.rows.get([0, number].as_slice())?)
     }
 
-    /// Returns whether these numbers lie between 0 and 1, as probabilities do.
-    pub fn are_probabilities(&self, numbers: Range<i64>) -> bool {
+    /// Returns what these scores are: probabilities if they lie between 0 and 1.
+    pub fn scale(&self, scores: Range<i64>) -> Scale {
         let is_probability = |number: &f64| (-PRECISION..=1.0 + PRECISION).contains(number);
         let are = |(at, column): (usize, ArrayViewD<f64>)| {
-            !numbers.contains(&at.int()) || column.iter().all(is_probability)
+            !scores.contains(&at.int()) || column.iter().all(is_probability)
         };
-        self.rows.axis_iter(Axis(1)).enumerate().all(are)
+        match self.rows.axis_iter(Axis(1)).enumerate().all(are) {
+            true => Scale::Probabilities,
+            false => Scale::Independent,
+        }
     }
 }
 

@@ -153,12 +153,12 @@ const INT8: &str = "int8";
 
 /// Returns remedies of a refused model, the best first.
 pub(crate) fn remedies(sources: &Sources, options: &Options, errors: &Errors) -> Vec<Remedy> {
-    let Some(mut search) = Search::new(sources, options, errors) else { return Vec::new() };
     // Sizes of the user that contradict the model have a help of their own: no part is what was asked for.
     let is_invalid = errors.iter().any(|error| error.kind() == ErrorKind::Invalid);
     if is_invalid && !options.input_shapes.is_empty() {
         return Vec::new();
     }
+    let Some(mut search) = Search::new(sources, options, errors) else { return Vec::new() };
     search.set_flags(errors);
     // What converts the whole model is better than a part, and one such option is enough.
     for step in [Search::set_values, Search::tie_sizes, Search::set_sizes, Search::cut, Search::cut_at_sizes]

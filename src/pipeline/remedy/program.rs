@@ -7,11 +7,10 @@ use super::{Remedy, Search};
 impl Search<'_> {
     /// Returns a part, from which a program computes the rest if it can: with the constants for that.
     pub(super) fn with_program(&mut self, part: Remedy, converted: &Conversion) -> Remedy {
-        let options = part.apply(&self.options);
         if !part.inputs.is_empty() {
             return part;
         }
-        match rest(self.sources, &options, &converted.inputs, &converted.outputs) {
+        match rest(converted) {
             Some(Rest::Computed(_)) => Remedy { has_program: true, ..part },
             Some(Rest::Omitted(Omitted { operators, constants, values }))
                 if operators.is_empty() && values.is_empty() =>
@@ -19,8 +18,7 @@ impl Search<'_> {
                 let mut larger = part.clone();
                 larger.outputs.extend(constants);
                 let Some(Ok(converted)) = self.attempt(&larger) else { return part };
-                let options = larger.apply(&self.options);
-                match rest(self.sources, &options, &converted.inputs, &converted.outputs) {
+                match rest(&converted) {
                     Some(Rest::Computed(_)) => Remedy { has_program: true, ..larger },
                     _ => part,
                 }

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::conversion::Conversion;
 use super::inspect::infer_model;
 use super::{Options, Port};
 use crate::common::index::IndexSet;
 use crate::common::int::Int;
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
-use crate::onnx::Sources;
 use crate::pass::infer::infer_and_fold;
 use crate::tensor::{Array, DType, Dim, Elements};
 
@@ -141,7 +141,8 @@ impl Omitted {
 
 /// Returns what follows the outputs of a part. `None` if it ends at outputs of the model, or if other inputs
 /// than its own decide the rest.
-pub(crate) fn rest(sources: &Sources, options: &Options, inputs: &[Port], outputs: &[Port]) -> Option<Rest> {
+pub(crate) fn rest(part: &Conversion) -> Option<Rest> {
+    let Conversion { sources, options, inputs, outputs, .. } = part;
     if options.outputs.is_empty() {
         return None;
     }
