@@ -72,6 +72,17 @@ fn other_weights_are_rounded_to_the_integers_of_ncnn() {
 }
 
 #[test]
+fn larger_steps_than_those_of_the_model_are_a_warning() {
+    let warned = |fixture| {
+        let warnings = converted(fixture, Quantization::Int8).warnings;
+        warnings.into_iter().find(|warning| warning.contains("larger steps"))
+    };
+    // Its activations are uint8, of which ncnn has half the levels.
+    assert!(warned("network").unwrap().starts_with("4 of 4 int8 layers"));
+    assert_eq!(warned("network_of_other_weights"), None);
+}
+
+#[test]
 fn many_rows_are_a_gemm_of_releases_that_have_it() {
     let conversion = converted("network_of_activations", Quantization::Int8);
     assert_eq!(int8_layers(&conversion), ["Convolution", "ConvolutionDepthWise", "Gemm", "Gemm"]);

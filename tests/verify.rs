@@ -142,6 +142,30 @@ fn outputs_without_numbers_are_named() {
 }
 
 #[test]
+fn a_recording_shows_whether_the_export_or_the_conversion_is_wrong() {
+    let room = room_with_model("network/transformer_block", "");
+    let python = support::python();
+    let folder = format!("{}/fixtures/network/transformer_block", env!("CARGO_MANIFEST_DIR"));
+    let write = "import numpy, sys
+arrays = [dict(numpy.load(f'{sys.argv[2]}/{name}.npz')) for name in ('inputs', 'outputs')]
+outputs = {name: array + numpy.float32(sys.argv[3]) for name, array in arrays[1].items()}
+numpy.savez(sys.argv[1], **arrays[0], **outputs)";
+    let line = format!("verify model.onnx m.param m.bin --data recorded.npz --python {}", python.display());
+    for (added, code, text) in [("0", 0, "the export is right"), ("1", 4, "the export differs: onnxruntime")]
+    {
+        let mut command = Command::new(&python);
+        command.args(["-c", write]).arg(room.path("recorded.npz")).args([&folder, added]);
+        assert!(command.status().unwrap().success());
+        let printed = room.expect(&line, code, text);
+        assert!(printed.contains("the same in onnxruntime and ncnn"), "{printed}");
+    }
+    // The net is compared with onnxruntime in any case.
+    fs::write(room.path("m.bin"), vec![0; fs::read(room.path("m.bin")).unwrap().len()]).unwrap();
+    let printed = room.expect(&line, 4, "mismatch: 1 of 1 output");
+    assert!(printed.contains("the export differs"), "{printed}");
+}
+
+#[test]
 fn files_have_default_names() {
     let room = room_with_model("control/dropout", "");
     room.expect("model.onnx", 0, "model.ncnn.param");

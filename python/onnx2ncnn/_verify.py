@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Union, overload
 
 from . import _options
@@ -14,6 +14,7 @@ from ._convert import convert_source
 from ._model import Model, Source, source
 from ._net import Net, Port
 from ._proof import Proof, proof_of
+from ._refused import Refused
 
 if TYPE_CHECKING:
     import ncnn
@@ -75,22 +76,27 @@ class Verification:
         magnitudes: The largest magnitudes above 16376, a quarter of the largest float16, in the order of layers, if blobs were measured.
             Their names are those of nodes, of their outputs or of inputs: `convert` keeps them with `float32`.
         seconds: The time of a run on the device.
+        recorded: The outputs of the model in onnxruntime, as distances from those in `data`: what the export changed.
     """
 
     outputs: list[Distance]
     layers: list[Distance]
     magnitudes: dict[str, float]
     seconds: float | None = None
+    recorded: list[Distance] = field(default_factory=list)
 
     @property
     def same(self) -> bool:
-        """Whether all outputs are the same within the tolerance."""
-        return all(output.same for output in self.outputs)
+        """Whether all outputs are the same within the tolerance, and the same as those in `data`."""
+        return all(output.same for output in (*self.outputs, *self.recorded))
 
     def __bool__(self) -> bool:
         return self.same
 
     def __str__(self) -> str:
+        exported = [f'"{output.name}"' for output in self.recorded if not output.same]
+        if exported:
+            return f"the export differs: onnxruntime computes {', '.join(exported)} differently"
         differing = [f'"{output.name}"' for output in self.outputs if not output.same]
         if differing:
             return f"{len(differing)} of {len(self.outputs)} outputs differ: {', '.join(differing)}"
@@ -149,7 +155,8 @@ def verify(
         net: The paths of the `.param` and `.bin` files, or a net, which then has the result as `Net.proof` or `Net.verification`; by
             default the model is converted.
         runtime: Run the model in onnxruntime and the net in ncnn, in this process or on a device, and compare the results.
-        data: Arrays by the names of the inputs, or an `.npz` file of them; by default random ones.
+        data: Arrays by the names of the inputs, or an `.npz` file of them; by default random ones. Arrays by the names of outputs, as the
+            framework of the model computed them, are compared with onnxruntime's.
         rounds: The number of random inputs, by default 1.
         tolerance: The tolerance, relative to the largest magnitude of an output. Integers must be equal, as far as float32 represents
             them. By default 1e-3, and 0.02 in half precision; with `int8` a cosine of 0.99 decides.
@@ -241,11 +248,20 @@ def verify(
             rounds=1 if rounds is None else rounds,
             tolerance=_TOLERANCE if tolerance is None else tolerance,
             cosine=_scripts.INT8_COSINE if tolerance is None and options.get("int8") else None,
+            unrounded=_unrounded(given, options) if options.get("int8") else None,
             **on_device,
         )
     if isinstance(net, Net):
         net.verification = result
     return result
+
+
+def _unrounded(given: Source, options: Mapping[str, Any]) -> bytes | None:
+    """The model without its rounding, if it can be computed in float."""
+    try:
+        return convert_source(given, **{**options, "int8": False, "dequantize": True, "keep_onnx": True}).onnx()
+    except Refused:
+        return None
 
 
 def _prove(model: Model, net: _Files | None, options: Mapping[str, Any]) -> Proof:
@@ -294,9 +310,9 @@ def model_of(given: Source, converted: Net, options: Mapping[str, Any], exposed:
 def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net | None, **request: Any) -> Verification:
     """Runs an ONNX model and its loaded net by the script of the command, whose request has further fields."""
     answer = answer_of(model, net, loaded, **request)
-    outputs, layers = ([Distance(**row) for row in answer[kind]] for kind in ("outputs", "layers"))
+    outputs, layers, recorded = ([Distance(**row) for row in answer.get(kind, [])] for kind in ("outputs", "layers", "recorded"))
     magnitudes = {row["name"]: row["magnitude"] for row in answer["magnitudes"]}
-    return Verification(outputs, layers, magnitudes, answer.get("seconds"))
+    return Verification(outputs, layers, magnitudes, answer.get("seconds"), recorded)
 
 
 def answer_of(model: str | bytes, net: Net, loaded: ncnn.Net | None, **request: Any) -> dict[str, Any]:

@@ -131,6 +131,27 @@ def test_dequantized_net_is_compared_with_the_model_without_rounding():
     assert onnx2ncnn.verify(path, dequantize=True, layers=True).layers
 
 
+def test_outputs_are_not_judged_more_finely_than_the_model_rounds():
+    compare = onnx2ncnn._scripts.compare
+    compare.load("numpy", "onnxruntime")
+    expected = np.float32([1, 0])
+    for unrounded, net, same in [([1, 0.5], [1, 0.6], True), ([1, 0.5], [0, 1], False), ([1, 0], [1, 0.6], False)]:
+        told = compare.distance("y", np.float32(net), expected, 1e-3, 0.99)
+        judged = compare.rounded_as_far(told, np.float32(unrounded), expected)
+        assert judged["same"] is same and ("within the rounding" in judged["note"]) is same
+    quantized = model("quantized/network")
+    assert onnx2ncnn.verify(quantized, runtime=True, int8=True)
+
+
+def test_recorded_outputs_are_compared_with_onnxruntime():
+    arrays = dict(np.load(FIXTURES / "network/convolutional/inputs.npz"))
+    outputs = dict(np.load(FIXTURES / "network/convolutional/outputs.npz"))
+    right = onnx2ncnn.verify(CONVOLUTIONAL, data=arrays | outputs)
+    assert right and [row.name for row in right.recorded] == list(outputs)
+    wrong = onnx2ncnn.verify(CONVOLUTIONAL, data=arrays | {name: array + 1 for name, array in outputs.items()})
+    assert not wrong and all(row.same for row in wrong.outputs) and str(wrong).startswith("the export differs")
+
+
 def test_a_net_has_the_options_of_its_conversion():
     inner = onnx.load(CONVOLUTIONAL).graph.node[0].output[0]
     for options in [{"numbered": True}, {"outputs": [inner]}, {"fp16": True}]:

@@ -76,12 +76,14 @@ impl Refusal {
     }
 }
 
+/// Returns the error for a panic with this payload.
 fn panicked(payload: &(dyn Any + Send)) -> Error {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
     Error::internal(format!("the converter panicked: {text}"))
 }
 
+/// Returns the inspection of a model and its nodes; `None` if it cannot be read.
 fn describe(sources: &Sources, options: &Options) -> Option<(Inspection, Vec<NodePart>)> {
     let (inspection, graph) = pipeline::infer_model(sources, options).ok()?;
     let model = sources.read().ok()?;

@@ -64,7 +64,7 @@ pub(super) struct Folder {
     /// The name of the class of transformers, if `config.json` has one.
     pub architecture: Option<String>,
     pub model_type: Option<String>,
-    /// The most tokens for which the tokenizer is made.
+    /// The maximum number of tokens, as the tokenizer states it.
     most_tokens: Option<i64>,
     /// The text of the first token and of the last one, for templates.
     pub begin_text: String,
@@ -121,6 +121,7 @@ impl Folder {
         })
     }
 
+    /// Returns the number of tokens that `config.json` states.
     pub fn vocabulary(&self) -> Option<i64> {
         self.stated_of_text("vocab_size").and_then(Value::as_i64)
     }
@@ -146,6 +147,7 @@ impl Folder {
         value.or_else(|| self.stated_of_text(key)).filter(|value| !value.is_null())
     }
 
+    /// Returns the files of the models, in order.
     pub fn models(&self) -> &[PathBuf] {
         &self.models
     }

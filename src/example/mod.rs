@@ -4,6 +4,7 @@
 //! A program is made for one net, and is the user's to change. What the model does not tell, such as how its
 //! pixels are scaled, is a constant of the program, with a comment that says so.
 
+mod bounds;
 mod boxes;
 mod facts;
 mod kotlin;

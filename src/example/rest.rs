@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::bounds::{Bound, Bounds};
 use super::{Language, kotlin};
 use crate::pipeline::{Argument, Computed, FunctionCall, Omitted, Rest, RestInput, Statement};
 
@@ -17,6 +18,8 @@ const MAX_NAMES: usize = 6;
 #[derive(Debug, Serialize)]
 pub(super) struct RestText<'a> {
     inputs: &'a [RestInput],
+    /// The numbers with which the model selects.
+    bounds: Vec<Bound>,
     lines: Vec<String>,
     /// The names of the outputs of the model, and their variables.
     results: Vec<(&'a str, &'a str)>,
@@ -25,9 +28,11 @@ pub(super) struct RestText<'a> {
 impl<'a> RestText<'a> {
     pub fn of(rest: &'a Computed, language: Language) -> RestText<'a> {
         let names = rest.outputs.iter().map(|port| port.name.as_str());
+        let bounds = Bounds::of(rest, language);
         RestText {
             inputs: &rest.inputs,
-            lines: lines_of(&rest.statements, language),
+            lines: lines_of(&rest.statements, &bounds, language),
+            bounds: bounds.constants,
             results: names.zip(rest.results.iter().map(String::as_str)).collect(),
         }
     }
@@ -54,12 +59,12 @@ pub(super) fn omitted(rest: Option<&Rest>) -> Option<String> {
 }
 
 /// Returns the lines of statements.
-fn lines_of(statements: &[Statement], language: Language) -> Vec<String> {
+fn lines_of(statements: &[Statement], bounds: &Bounds, language: Language) -> Vec<String> {
     let lines = statements.iter().flat_map(|statement| match statement {
-        Statement::Call(call) => lines_of_call(call, language),
+        Statement::Call(call) => lines_of_call(call, bounds, language),
         Statement::If { condition, targets, branches: [first, second] } => {
             let [first, second] = [first, second].map(|branch| {
-                let inner = lines_of(&branch.statements, language);
+                let inner = lines_of(&branch.statements, bounds, language);
                 let results = targets.iter().zip(&branch.results).filter_map(|(target, result)| {
                     let end = if language == Language::Cpp { ";" } else { "" };
                     Some(format!("{} = {result}{end}", target.as_deref()?))
@@ -97,12 +102,18 @@ fn lines_of(statements: &[Statement], language: Language) -> Vec<String> {
 }
 
 /// Returns the lines of a call.
-fn lines_of_call(call: &FunctionCall, language: Language) -> Vec<String> {
+fn lines_of_call(call: &FunctionCall, bounds: &Bounds, language: Language) -> Vec<String> {
     let FunctionCall { targets, function, arguments } = call;
     let is_constant = CONSTANTS.contains(function);
+    let bound = targets.iter().flatten().find_map(|target| bounds.name(target));
     let arguments = arguments.iter().enumerate().map(|(index, argument)| {
         let is_spread = is_constant && index == 1 && language == Language::Kotlin;
-        text(argument, is_spread, language)
+        match (argument, bound) {
+            (Argument::Floats(_), Some(name)) => {
+                list(vec![name.to_owned()], is_spread, "doubleArrayOf", language)
+            }
+            _ => text(argument, is_spread, language),
+        }
     });
     let arguments: Vec<String> = arguments.filter(|argument| !argument.is_empty()).collect();
     let (scope, name) = match language {
@@ -133,17 +144,20 @@ fn lines_of_call(call: &FunctionCall, language: Language) -> Vec<String> {
     std::iter::once(first).chain(parts).collect()
 }
 
+/// Returns a list, which the function `kotlin` makes there. `is_spread`: items are arguments of their own.
+fn list(items: Vec<String>, is_spread: bool, kotlin: &str, language: Language) -> String {
+    let items = items.join(", ");
+    match language {
+        _ if is_spread => items,
+        Language::Python => format!("[{items}]"),
+        Language::Cpp => format!("{{{items}}}"),
+        Language::Kotlin => format!("{kotlin}({items})"),
+    }
+}
+
 /// Returns an argument. `is_spread`: numbers are arguments of their own.
 fn text(argument: &Argument, is_spread: bool, language: Language) -> String {
-    let list = |items: Vec<String>, kotlin: &str| {
-        let items = items.join(", ");
-        match language {
-            _ if is_spread => items,
-            Language::Python => format!("[{items}]"),
-            Language::Cpp => format!("{{{items}}}"),
-            Language::Kotlin => format!("{kotlin}({items})"),
-        }
-    };
+    let list = |items, kotlin| list(items, is_spread, kotlin, language);
     match argument {
         Argument::Value(name) => name.clone(),
         Argument::Optional(Some(name)) if language == Language::Cpp => format!("&{name}"),
@@ -172,7 +186,7 @@ fn text(argument: &Argument, is_spread: bool, language: Language) -> String {
 }
 
 /// Returns a float, whose type is float64 in C++ and Kotlin.
-fn float(number: f32, language: Language) -> String {
+pub(super) fn float(number: f32, language: Language) -> String {
     let special = |python: &str, cpp: &str, kotlin: &str| {
         match language {
             Language::Python => python,

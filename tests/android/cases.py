@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
 import run
 
 # A picture by its width, its height and the colour of its pixels.
-PICTURES = {"wide.png": "128, 128, 0xff0a141e", "long.png": "128, 64, 0xff0a141e", "red.png": "20, 20, 0xfffaf8f6"}
+PICTURES = {"wide.png": "128, 128, 0xff0a141e", "long.png": "128, 64, 0xff0a141e", "tall.png": "64, 128, 0xff0a141e", "red.png": "20, 20, 0xfffaf8f6"}
 # The arrays of the calls of a sequence.
 ARRAYS = {"steps": ["1f, 0f", "0f, 2f"], "step": ["1f, 0f, 0f, 2f"], "row": ["0.5f, 0.5f, 0.25f, 0.25f"]}
 
@@ -27,6 +27,7 @@ RETURNED = {
     "orange": "64 64 ffff7f00 ffff7f00\n",
     "sound": "0.0 0.5 -0.5 1.0\n",
     "selecting_nothing": "\n",
+    "selecting_above_a_bound": "\n",
 }
 
 
@@ -50,6 +51,7 @@ def main():
     for name, (make, words, expected, *options) in run.CASES.items():
         onnx.save(make(), folder / f"{name}.onnx")
         subprocess.run([converter, folder / f"{name}.onnx", "--quiet", "--example", folder / f"{name}.kt", *options], check=True)
+        run.change(name, folder / f"{name}.kt")
         given = ["it.pixels, it.width, it.height" if call.startswith("picture") else "it" for call in calls(words)]
         shown = [f"{call}.let {{ show(program.run({words})) }}" for call, words in zip(calls(words), given)]
         expected = RETURNED.get(name, expected.replace("result.png\n", ""))

@@ -60,6 +60,8 @@ SCORES = np.array([[0.9, 0], [0.8, 0], [0, 0.7], [0.1, 0]], np.float32)
 NAMES = {"names": "{0: 'cat', 1: \"dog\"}"}
 # The picture is twice as wide and as high as the network's: corners in the network's are half of those in the picture.
 BOXES = "cat  0.900  30.0 30.0 50.0 50.0\ndog  0.700  32.0 32.0 52.0 52.0\nresult.png\n"
+# Half of their x.
+PARTS = "cat  0.900  15.0 30.0 25.0 50.0\ndog  0.700  16.0 32.0 26.0 52.0\nresult.png\n"
 # The colours of classes.
 COLOURS = [(255, 64, 64), (64, 208, 64)]
 
@@ -557,10 +559,12 @@ RIGHT = ["none  1.000\n" + "".join(f"{name}  0.000\n" for name in names[:4]) for
 CASES = {
     "columns": (columns, ["wide.png"], BOXES),
     "masks": (masks, ["wide.png"], BOXES),
+    "corner": (columns, ["tall.png"], BOXES),
+    "stretched": (masks, ["tall.png"], PARTS),
     "rows": (rows, ["wide.png"], BOXES),
     "selected": (selected, ["wide.png"], BOXES),
     "free_sizes": (free_sizes, ["long.png"], BOXES),
-    "pair_of_tensorflow": (pair_of_tensorflow, ["wide.png"], "cat  0.900  15.0 30.0 25.0 50.0\ndog  0.700  16.0 32.0 26.0 52.0\nresult.png\n"),
+    "pair_of_tensorflow": (pair_of_tensorflow, ["wide.png"], PARTS),
     "pair": (pair, ["wide.png"], BOXES),
     "points": (points, ["wide.png"], BOXES),
     "oriented": (oriented, ["wide.png"], TURNED + "result.png\n"),
@@ -570,6 +574,7 @@ CASES = {
     "selecting_rows": (selecting_rows, ["wide.png"], BOXES, "--outputs", "corners,scores"),
     "selecting_with_branches": (selecting_with_branches, ["wide.png"], BOXES, "--outputs", "corners,best,label"),
     "selecting_masks": (selecting_masks, ["wide.png"], BOXES, "--outputs", "all,masks"),
+    "selecting_above_a_bound": (lambda: selecting(False), ["wide.png"], "nothing was found\nresult.png\n", "--outputs", "corners,best,label"),
     "selecting_nothing": (selecting_nothing, ["wide.png"], "nothing was found\nresult.png\n", "--outputs", "corners,scores"),
     "key_points": (key_points, ["wide.png"], "100.0 80.0  0.750\n40.0 20.0  0.500\nresult.png\n", "--outputs", "heat"),
     "operators": (lambda: OPERATORS[0][0], ["wide.png"], RIGHT[0], "--outputs", "all"),
@@ -638,6 +643,28 @@ def differences(name, folder):
     return [f"{place} is {pixel}" for place, pixel in far]
 
 
+# The constants that cases change at the head of a program, as a user would: the text before and after by the language.
+FITS = {
+    name: {
+        ".py": ('FIT, BORDER = "middle"', f'FIT, BORDER = "{name}"'),
+        ".cpp": ("FIT = Fit::middle", f"FIT = Fit::{name}"),
+        ".kt": ("FIT = Fit.MIDDLE", f"FIT = Fit.{name.upper()}"),
+    }
+    for name in ("corner", "stretched")
+}
+BOUND = ("MODEL_THRESHOLD = 0.3", "MODEL_THRESHOLD = 0.95")
+CHANGES = FITS | {"selecting_above_a_bound": dict.fromkeys((".py", ".cpp", ".kt"), BOUND)}
+
+
+def change(name, program):
+    """Changes the constant of a program that the case is about, if it is about one."""
+    if name in CHANGES:
+        before, after = CHANGES[name][program.suffix]
+        text = program.read_text()
+        assert text.count(before) == 1
+        program.write_text(text.replace(before, after))
+
+
 def compiled(program, ncnn):
     binary = program.with_suffix("")
     library = next(ncnn.glob("lib*/libncnn.a"))
@@ -650,9 +677,10 @@ def main():
     converter, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     ncnn = Path(sys.argv[3]).resolve() if len(sys.argv) > 3 else None
     folder.mkdir(parents=True, exist_ok=True)
-    # A picture of the same proportions in twice the size, one of half of that height, and a red one.
+    # A picture of the same proportions in twice the size, those of half of its height and width, and a red one.
     Image.new("RGB", (2 * SIDE, 2 * SIDE), (10, 20, 30)).save(folder / "wide.png")
     Image.new("RGB", (2 * SIDE, SIDE), (10, 20, 30)).save(folder / "long.png")
+    Image.new("RGB", (SIDE, 2 * SIDE), (10, 20, 30)).save(folder / "tall.png")
     for orientation in ORIENTATIONS:
         exif = Image.Exif()
         exif[0x112] = orientation
@@ -675,6 +703,7 @@ def main():
         program = folder / f"{name}.{'cpp' if ncnn else 'py'}"
         command = [converter, folder / f"{name}.onnx", "--quiet", "--example", program, *options]
         subprocess.run(command, check=True)
+        change(name, program)
         words = [f"{word}.{ending}" if word in ("x=steps", "x=row", "memory=step") else word for word in words]
         start = compiled(program, ncnn) if ncnn else [sys.executable, program]
         done = subprocess.run([*start, *words], cwd=folder, capture_output=True, text=True)

@@ -112,6 +112,9 @@ pub(in crate::cli) struct NetRequest {
     pub tolerance: f64,
     /// The least cosine of outputs, if it decides instead of the tolerance.
     pub cosine: Option<f64>,
+    /// The model without its rounding, if the net rounds in another way: no output is judged more finely than
+    /// the rounding of the model changes it.
+    pub unrounded: Option<PathBuf>,
     /// The precision and the device of the run.
     pub fp16: bool,
     pub bf16: bool,
@@ -148,6 +151,8 @@ struct Answer {
     layers: Vec<Distance>,
     #[serde(default)]
     magnitudes: Vec<Magnitude>,
+    #[serde(default)]
+    recorded: Vec<Distance>,
     choice: Option<Choice>,
     seconds: Option<f64>,
 }
@@ -183,6 +188,9 @@ pub(in crate::cli) struct Comparison {
     pub layers: Vec<Distance>,
     /// The magnitudes too large for float16, in the order of the measured blobs.
     pub magnitudes: Vec<Magnitude>,
+    /// The outputs of the model in onnxruntime, as distances from those that the data have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recorded: Vec<Distance>,
     /// What is chosen for half precision, if a choice is wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
@@ -240,8 +248,8 @@ impl Request {
             Request::Net(_) => "onnxruntime ncnn",
         };
         match run::<Answer>(COMPARE, self, "compared", packages, arguments)? {
-            Answer { failure: None, outputs, layers, magnitudes, choice, seconds, .. } => {
-                Ok(Comparison { outputs, layers, magnitudes, choice, seconds })
+            Answer { failure: None, outputs, layers, magnitudes, recorded, choice, seconds, .. } => {
+                Ok(Comparison { outputs, layers, magnitudes, recorded, choice, seconds })
             }
             Answer { failure: Some(failure), net: true, .. } => Err(Error::new(ErrorKind::Mismatch, failure)),
             Answer { failure: Some(failure), advice, .. } => {
@@ -332,8 +340,8 @@ impl Comparison {
         ComparisonPart::new(self.outputs.clone(), self.layers.clone(), self.seconds)
     }
 
-    /// Returns whether all outputs are equal within the tolerance.
+    /// Returns whether all outputs are equal within the tolerance, and equal those that the data have.
     pub fn is_same(&self) -> bool {
-        self.outputs.iter().all(|output| output.same)
+        self.outputs.iter().chain(&self.recorded).all(|output| output.same)
     }
 }

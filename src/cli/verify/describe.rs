@@ -60,7 +60,22 @@ pub(super) fn describe(comparison: &Comparison, verbose: bool) -> String {
         let are = if comparison.layers.len() == 1 { "is" } else { "are" };
         let _ = writeln!(text, "{} inside {are} the same", count(comparison.layers.len(), "blob"));
     }
-    let bad = comparison.outputs.iter().filter(|output| !output.same).count();
+    let differing = |rows: &[Distance]| rows.iter().filter(|row| !row.same).count();
+    let bad = differing(&comparison.recorded);
+    if bad > 0 {
+        let _ = writeln!(text, "the recorded outputs, and those of the model in onnxruntime:");
+        list(&mut text, "", &comparison.recorded.iter().collect::<Vec<_>>(), most, describe);
+        let recorded = count(comparison.recorded.len(), "recorded output");
+        labelled(
+            &mut text,
+            BAD,
+            "the export differs",
+            &format!("onnxruntime computes {bad} of {recorded} differently"),
+        );
+    } else if !comparison.recorded.is_empty() {
+        let _ = writeln!(text, "the recording and onnxruntime agree: the export is right for these inputs");
+    }
+    let bad = differing(&comparison.outputs);
     if bad == 0 {
         let processor = if comparison.seconds.is_some() { " on the device" } else { "" };
         let _ = writeln!(text, "the same in onnxruntime and ncnn{processor}");

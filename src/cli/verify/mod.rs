@@ -4,14 +4,15 @@ mod describe;
 pub(super) mod prove;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, Args};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::report::Distance;
 use onnx2ncnn::{
-    Conversion, Converter, InnerBlob, Input, OptionInfo, Options, Proof, Purpose, State, Storage, Weights,
+    Conversion, Converter, InnerBlob, Input, OptionInfo, Options, Proof, Purpose, Quantization, State,
+    Storage, Weights,
 };
 
 use crate::cli::destination::default_files;
@@ -80,7 +81,8 @@ pub(super) struct Verify {
     #[arg(long, help_heading = "Comparison")]
     pub runtime: bool,
 
-    /// Inputs: arrays by the names of the model's inputs [default: random ones]
+    /// Inputs: arrays by the names of the model's inputs [default: random ones]; arrays by the names of
+    /// outputs are compared with onnxruntime's
     #[arg(long, value_name = "FILE.npz", help_heading = "Comparison")]
     pub data: Option<PathBuf>,
 
@@ -324,14 +326,25 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
     let mut measured = Vec::new();
     let (mut model, mut path) = (model, arguments.model.clone());
     let mut is_plain = is_plain(&choices) && choices.has_plain_pixels();
+    let write_float = |path: &Path| -> Result<(), Refusal> {
+        let float =
+            converter.clone().quantization(Quantization::Float).weights(Weights::Float).emit_onnx(path);
+        float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
+        Ok(())
+    };
+    let mut unrounded = None;
+    if choices.int8 {
+        let path = room.path().join("float.onnx");
+        // A model that cannot be computed in float has no such floor.
+        unrounded = write_float(&path).is_ok().then_some(path);
+    }
     if choices.dequantize {
         path = room.path().join("float.onnx");
         if arguments.magnitudes {
             // The nodes of the quantized model, as the option of its conversion names them.
             measured = converter.convert(&model)?.half_blobs()?;
         }
-        let float = converter.weights(Weights::Float).emit_onnx(&path);
-        float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
+        write_float(&path)?;
         // The requested part, with its shapes.
         model = Input::Path(path.clone());
         converter = Converter::new().double_as_float(choices.double_as_float).kv_cache(choices.kv_cache);
@@ -371,6 +384,7 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         device: arguments.device.clone(),
         threads: arguments.threads,
         timed: arguments.device.is_some(),
+        unrounded,
         cosine: ((choices.int8 || choices.weights.rounds()) && arguments.tolerance.is_none())
             .then_some(INT8_COSINE),
         ..NetRequest::new(&conversion, path, param.clone(), bin.clone())?

@@ -6,6 +6,7 @@ use num_traits::AsPrimitive;
 
 use super::step::{Steps, of_source};
 use super::weight::{Levels, bias};
+use crate::common::count::count;
 use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId, pairs};
@@ -24,20 +25,31 @@ pub(super) struct Rounded<'a> {
     pub ranged: &'a BTreeSet<ValueId>,
 }
 
-/// Replaces products of rounded values and quantized constants. `release` is the oldest release of ncnn that
-/// must load the net, if the user asked for one.
-pub(super) fn to_int8(graph: &mut Graph, rounded: &Rounded, release: Option<u32>) -> Result<()> {
+/// Replaces products of rounded values and quantized constants, and returns a warning about the steps that
+/// ncnn rounds to. `release` is the oldest release of ncnn that must load the net, if the user asked for one.
+pub(super) fn to_int8(graph: &mut Graph, rounded: &Rounded, release: Option<u32>) -> Result<Option<String>> {
     let by_row = Gemm { quantize_term: Gemm::INT8_ROWS, ..Gemm::default() }.since();
     let has_gemm = release.is_none_or(|release| release >= by_row);
     let readers = Readers::of(graph);
+    let (mut layers, mut coarser) = (0, 0);
     graph.replace_nodes(
         |graph, node| with_bias(graph, &readers, node),
         |graph, node, (product, sum)| match Product::read(graph, product, sum, rounded, has_gemm)? {
-            Some(product) => product.emit(graph, node),
+            Some(product) => {
+                layers += 1;
+                coarser += usize::from(product.is_coarser);
+                product.emit(graph, node)
+            }
             None => Ok(None),
         },
     )?;
-    Ok(())
+    Ok((coarser > 0).then(|| {
+        format!(
+            "{coarser} of {} round their inputs to larger steps than the model: ncnn has {LARGEST_INT8} steps \
+             on each side of zero; verify measures the loss, --dequantize avoids it",
+            count(layers, "int8 layer")
+        )
+    }))
 }
 
 /// Returns the product that a node computes, and the constant that it adds: a MatMul is replaced where its
@@ -80,6 +92,8 @@ struct Product {
     bias: Vec<f32>,
     /// The factor of the values; `None` if the layer rounds them by their range.
     scale: Option<f32>,
+    /// Whether the steps of the layer are larger than those of the model.
+    is_coarser: bool,
 }
 
 impl Product {
@@ -115,9 +129,14 @@ impl Product {
         let Some(levels) = Levels::read(graph, &node, axis)? else { return Ok(None) };
         let Some(bias) = bias(graph, sum, levels.scales.len())? else { return Ok(None) };
         // Bounds on both sides of zero are those of a scale, which is that of the range at run time instead.
+        let is_coarser = match (scale, steps) {
+            (Some(factor), Some(steps)) => factor * steps.scale < 1.0 - f32::EPSILON,
+            // The range of a row is within the one that the model has for all of them.
+            _ => false,
+        };
         let unbounded = steps.filter(|steps| scale.is_none() && steps.low < 0 && steps.high > 0);
         let x = unbounded.filter(|_| rounded.steps.contains_key(&x)).map_or(x, |steps| steps.x);
-        Ok(Some(Product { node, x, levels, bias, scale }))
+        Ok(Some(Product { node, x, levels, bias, scale, is_coarser }))
     }
 
     /// Returns the nodes that compute the product instead of `node`.

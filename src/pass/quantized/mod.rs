@@ -70,18 +70,12 @@ pub(crate) fn requantize(
     // The ranges of values follow from their bounds.
     clip_only(graph, &found)?;
     recurrent::dequantize_weights(graph, layers)?;
-    let mut warning = None;
     if quantization == Quantization::Int8 {
-        int8::to_int8(graph, &Rounded { steps: &found, ranged: &ranged }, release)?;
-    } else {
-        *scales = table::scales_of(graph, &found)?;
-        let values = found.len() + ranged.len();
-        warning = Some(format!(
-            "{} without rounding to quantized steps: the net computes in float",
-            count(values, "value")
-        ));
+        return int8::to_int8(graph, &Rounded { steps: &found, ranged: &ranged }, release);
     }
-    Ok(warning)
+    *scales = table::scales_of(graph, &found)?;
+    let values = count(found.len() + ranged.len(), "value");
+    Ok(Some(format!("{values} without rounding to quantized steps: the net computes in float")))
 }
 
 /// Replaces QuantizeLinear and DequantizeLinear of onnxruntime's domain, which have types of 16 and 4 bits in
