@@ -25,6 +25,9 @@ fn table(call: &Call, [floats, ints, tensor]: [&'static str; 3]) -> Result<Optio
     if call.since() >= 4
         && let Some(tensor) = call.optional_tensor(tensor)?
     {
+        if tensor.shape().len() != 1 {
+            invalid!("keys or values of {} axes, expected 1", tensor.shape().len());
+        }
         let array = tensor.load()?;
         return Ok((array.dtype() != DType::String).then_some(array));
     }
@@ -48,7 +51,8 @@ fn read_labels(call: &Call) -> Result<Option<[Array; 3]>> {
     }
     let tensor = if call.since() >= 4 { call.optional_tensor("default_tensor")? } else { None };
     let default = match tensor {
-        Some(tensor) => tensor.load()?,
+        Some(tensor) if tensor.len() == 1 => tensor.load()?,
+        Some(tensor) => invalid!("{} defaults, expected one", tensor.len()),
         None if values.dtype().is_float() => {
             Array::f32(ArrayD::from_elem(IxDyn(&[]), call.float("default_float")?)).cast(values.dtype())?
         }
