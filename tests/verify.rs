@@ -142,6 +142,16 @@ fn outputs_without_numbers_are_named() {
 }
 
 #[test]
+fn weights_in_float16_are_judged_as_half_precision() {
+    for fixture in ["network/convolutional", "network/transformer_block"] {
+        let room = room_with_model(fixture, "--fp16");
+        let line = format!("verify model.onnx m.param m.bin {}", python());
+        room.expect(&line, 0, "the same in onnxruntime and ncnn");
+        room.expect(&format!("{line} --tolerance 0.001"), 4, "mismatch");
+    }
+}
+
+#[test]
 fn a_recording_shows_whether_the_export_or_the_conversion_is_wrong() {
     let room = room_with_model("network/transformer_block", "");
     let python = support::python();

@@ -159,7 +159,7 @@ def verify(
             framework of the model computed them, are compared with onnxruntime's.
         rounds: The number of random inputs, by default 1.
         tolerance: The tolerance, relative to the largest magnitude of an output. Integers must be equal, as far as float32 represents
-            them. By default 1e-3, and 0.02 in half precision; with `int8` a cosine of 0.99 decides.
+            them. By default 1e-3, and 0.02 in half precision or for weights in float16; with `int8` a cosine of 0.99 decides.
         layers: Also compare intermediate blobs.
         magnitudes: Also measure all blobs in float32, other than those that stay in float32 on any processor.
         device: The command that starts on a device the program whose source `onnx2ncnn runner` prints, such as
@@ -225,7 +225,7 @@ def verify(
         raise ValueError("data, layers and magnitudes do not fit caches that the runtime keeps")
     shapes = [converted._conversion.shapes_at(size) for size in _scripts.SIZES]
     half = _PRECISIONS[precision]
-    if tolerance is None and half:
+    if tolerance is None and (half or options.get("fp16")):
         tolerance = _HALF_TOLERANCE
     with contextlib.ExitStack() as stack:
         on_device: dict[str, Any] = {}

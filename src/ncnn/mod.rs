@@ -36,7 +36,7 @@ use smallvec::SmallVec;
 
 use crate::common::index::{Index, IndexSet, RawIndex};
 use crate::error::{Error, Result};
-use crate::tensor::Shape;
+use crate::tensor::{DType, Shape};
 
 pub(crate) use block::{BLOCKS_SINCE, BlockFormat, inverse, is_scale};
 pub use contents::{Amount, Contents, LayerName, Sizes};
@@ -175,6 +175,12 @@ impl Net {
     /// Returns the oldest release of ncnn that loads the net.
     pub fn since(&self) -> u32 {
         self.layers.iter().map(|layer| layer.layer.since()).max().unwrap_or(layer::OLDEST)
+    }
+
+    /// Returns whether a weight has float16 elements: of a net that was read, in its file.
+    pub fn has_half_weights(&self) -> bool {
+        let mut weights = self.layers.iter().flat_map(|layer| layer.layer.weights());
+        weights.any(|weight| weight.tensor.dtype() == DType::F16)
     }
 
     /// Reserves capacity for `layers` layers of one top, and for as many blobs again from [`Net::split`].

@@ -19,7 +19,7 @@ use crate::cli::destination::default_files;
 use crate::cli::exit::{DIFFERENT, DONE, NOT_DONE, REFUSED, finish_command};
 use crate::cli::location::{Outputs, input, path_to_read_again, refused, temporary_folder};
 use crate::cli::message::{Format, MessageFormat, Report};
-use crate::cli::net::bin_next_to;
+use crate::cli::net::{bin_next_to, read_net};
 use crate::cli::options::{Chosen, Requested, Source, arg, is_plain};
 use crate::cli::python::{Comparison, INT8_COSINE, NetRequest, Pair, PythonArguments, SIZES, parse_part};
 use crate::cli::repeated::Repeated;
@@ -90,8 +90,8 @@ pub(super) struct Verify {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
     pub rounds: Option<u32>,
 
-    /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; 0.02 in half precision;
-    /// with --int8 or rounded weights, a cosine of 0.99]
+    /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; 0.02 with half
+    /// precision or float16 weights; with --int8 or rounded weights, a cosine of 0.99]
     #[arg(long, value_name = "PART", value_parser = parse_part, help_heading = "Comparison")]
     pub tolerance: Option<f64>,
 
@@ -368,7 +368,9 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         let names: BTreeSet<String> = layers.iter().map(|pair| pair.name.clone()).collect();
         converter.expose(&model, &names)?.write(&path, &Storage::AsNeeded)?;
     }
-    let is_half = arguments.fp16 || arguments.bf16;
+    // Faults of the files are told by the runtime.
+    let has_half_weights = || read_net(&param, &bin).is_ok_and(|net| net.has_half_weights());
+    let is_half = arguments.fp16 || arguments.bf16 || arguments.tolerance.is_none() && has_half_weights();
     let shapes: Result<Vec<_>, Error> = SIZES.iter().map(|size| conversion.shapes_at(*size)).collect();
     let calls: Result<Vec<_>, Error> = SIZES.iter().map(|size| conversion.calls_at(*size)).collect();
     let request = NetRequest {

@@ -46,7 +46,7 @@ pub(super) fn to_int8(graph: &mut Graph, rounded: &Rounded, release: Option<u32>
     Ok((coarser > 0).then(|| {
         format!(
             "{coarser} of {} round their inputs to larger steps than the model: ncnn has {LARGEST_INT8} steps \
-             on each side of zero; verify measures the loss, --dequantize avoids it",
+             on each side of zero; verify --runtime measures the loss, --dequantize avoids it",
             count(layers, "int8 layer")
         )
     }))
