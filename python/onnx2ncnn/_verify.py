@@ -248,7 +248,7 @@ def verify(
             rounds=1 if rounds is None else rounds,
             tolerance=_TOLERANCE if tolerance is None else tolerance,
             cosine=_scripts.INT8_COSINE if tolerance is None and options.get("int8") else None,
-            unrounded=_unrounded(given, options) if options.get("int8") else None,
+            unrounded=_unrounded(given, options) if tolerance is None and options.get("int8") else None,
             **on_device,
         )
     if isinstance(net, Net):

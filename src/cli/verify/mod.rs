@@ -333,7 +333,7 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         Ok(())
     };
     let mut unrounded = None;
-    if choices.int8 {
+    if choices.int8 && arguments.tolerance.is_none() {
         let path = room.path().join("float.onnx");
         // A model that cannot be computed in float has no such floor.
         unrounded = write_float(&path).is_ok().then_some(path);
