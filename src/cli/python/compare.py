@@ -161,7 +161,7 @@ def compare_models(request):
     for round in range(request["rounds"]):
         generator = np.random.default_rng(round)
         if request.get("data"):
-            inputs, expected = run_given(original, request["data"])
+            inputs, expected = run_given(original, *arrays_in(request["data"]))
         else:
             inputs, expected = run_somehow(original, generator, choices)
         again = run(original, inputs)
@@ -307,16 +307,14 @@ def arrays_in(data):
         return dict(file), data
 
 
-def compare_recorded(request, expected):
-    """The distances of the model's outputs from those in the data, which the framework of the model computed."""
-    data, _ = arrays_in(request["data"])
+def compare_recorded(request, data, expected):
+    """The distances of the model's outputs from arrays of the data, which the framework of the model computed."""
     names = [pair["name"] for pair in request["outputs"] if pair["name"] in data]
     return [distance(name, expected[name], np.asarray(data[name]), request["tolerance"], None, request["sorts"]) for name in names]
 
 
-def run_given(session, data):
-    """The arrays of a file, or of a dictionary, in the types of the session's inputs, and the outputs of the session."""
-    data, where = arrays_in(data)
+def run_given(session, data, where):
+    """The arrays in the types of the session's inputs, and the outputs of the session. `where`: what messages call the arrays."""
     inputs = {}
     for node in session.get_inputs():
         if node.name not in data:
@@ -418,8 +416,9 @@ def compare_net(request):
             inputs = samples[round]
             expected = run(session, inputs)
         elif request["data"]:
-            inputs, expected = run_given(session, request["data"])
-            recorded = compare_recorded(request, expected)
+            data, where = arrays_in(request["data"])
+            inputs, expected = run_given(session, data, where)
+            recorded = compare_recorded(request, data, expected)
         else:
             inputs, expected = run_somehow(session, np.random.default_rng(round), request["shapes"])
         extractor = feed(net, request["inputs"], inputs)

@@ -63,7 +63,7 @@ pub(super) fn describe(comparison: &Comparison, verbose: bool) -> String {
     let differing = |rows: &[Distance]| rows.iter().filter(|row| !row.same).count();
     let bad = differing(&comparison.recorded);
     if bad > 0 {
-        let _ = writeln!(text, "the recorded outputs, and those of the model in onnxruntime:");
+        let _ = writeln!(text, "the distances of onnxruntime's outputs from the recorded ones:");
         list(&mut text, "", &comparison.recorded.iter().collect::<Vec<_>>(), most, describe);
         let recorded = count(comparison.recorded.len(), "recorded output");
         labelled(

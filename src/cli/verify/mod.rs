@@ -368,7 +368,7 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         let names: BTreeSet<String> = layers.iter().map(|pair| pair.name.clone()).collect();
         converter.expose(&model, &names)?.write(&path, &Storage::AsNeeded)?;
     }
-    // Faults of the files are told by the runtime.
+    // The runtime reports faults of the files.
     let has_half_weights = || read_net(&param, &bin).is_ok_and(|net| net.has_half_weights());
     let is_half = arguments.fp16 || arguments.bf16 || arguments.tolerance.is_none() && has_half_weights();
     let shapes: Result<Vec<_>, Error> = SIZES.iter().map(|size| conversion.shapes_at(*size)).collect();

@@ -92,7 +92,7 @@ struct Product {
     bias: Vec<f32>,
     /// The factor of the values; `None` if the layer rounds them by their range.
     scale: Option<f32>,
-    /// Whether the steps of the layer are larger than those of the model.
+    /// Whether the layer rounds to larger steps than the model.
     is_coarser: bool,
 }
 
@@ -128,12 +128,10 @@ impl Product {
         }
         let Some(levels) = Levels::read(graph, &node, axis)? else { return Ok(None) };
         let Some(bias) = bias(graph, sum, levels.scales.len())? else { return Ok(None) };
+        // Without a factor the range of a row decides, which is within the model's range of all rows.
+        let is_coarser =
+            scale.zip(steps).is_some_and(|(factor, steps)| factor * steps.scale < 1.0 - f32::EPSILON);
         // Bounds on both sides of zero are those of a scale, which is that of the range at run time instead.
-        let is_coarser = match (scale, steps) {
-            (Some(factor), Some(steps)) => factor * steps.scale < 1.0 - f32::EPSILON,
-            // The range of a row is within the one that the model has for all of them.
-            _ => false,
-        };
         let unbounded = steps.filter(|steps| scale.is_none() && steps.low < 0 && steps.high > 0);
         let x = unbounded.filter(|_| rounded.steps.contains_key(&x)).map_or(x, |steps| steps.x);
         Ok(Some(Product { node, x, levels, bias, scale, is_coarser }))
