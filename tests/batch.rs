@@ -100,8 +100,9 @@ fn options_by_names_come_from_a_file() {
     );
     assert_eq!(sizes("out/wide/b.ncnn.param"), "4");
     room.put("onnx2ncnn.toml", b"[options]\nfp61 = true\n");
-    let said =
-        room.expect("batch models -o out", 2, "onnx2ncnn.toml: unexpected argument '--fp61' found; tip: ");
+    room.expect("batch models -o out", 2, "onnx2ncnn.toml: fp61 is no option of batch");
+    room.put("onnx2ncnn.toml", b"[options]\nncnn-version = 1\n");
+    let said = room.expect("batch models -o out", 2, "onnx2ncnn.toml: ");
     assert!(!said.contains("\\n"), "{said}");
     room.put("onnx2ncnn.toml", b"[[model]]\nmatch = [\"a*\", \"none/*\"]\nfp16 = true\n");
     let said = room.expect("batch models -o out", 0, "warning: no model matches the pattern \"none/*\"");
@@ -230,14 +231,16 @@ fn each_model_is_a_line_of_json() {
         let of = |field: &str| rows.iter().map(|row| row[field].clone()).collect::<Vec<_>>();
         assert_eq!(of("name"), ["a", "b/c", "d"]);
         assert_eq!(of("status"), [status, "refused", "refused"]);
-        let layers = rows[0]["layers"].as_u64();
-        assert_eq!(layers, if status == "converted" { Some(2) } else { None });
+        assert_eq!(rows[0]["layers"].as_u64(), Some(2));
+        assert!(rows[0]["bytes"].as_u64() > Some(0) && rows[1]["bytes"].is_null(), "{text}");
+        assert_eq!(rows[0]["seconds"].is_number(), status == "converted");
         assert_eq!(rows[0]["diagnostics"], serde_json::json!([]));
-        let files = if status == "converted" { vec!["a.ncnn.bin", "a.ncnn.param"] } else { Vec::new() };
+        assert_eq!(rows[0]["files"], serde_json::json!(["a.ncnn.bin", "a.ncnn.param"]));
         assert_eq!(
-            (&rows[0]["files"], &rows[0]["warnings"]),
-            (&serde_json::json!(files), &serde_json::json!([]))
+            (&rows[0]["warnings"], &rows[1]["files"]),
+            (&serde_json::json!([]), &serde_json::json!([]))
         );
+        assert_eq!(rows[1]["remedies"], serde_json::json!([]));
         assert_eq!(rows[1]["diagnostics"][0]["at"]["node"]["op_type"], "NoSuchOperator");
         assert_eq!(rows[2]["diagnostics"][0]["kind"], "parse");
         assert!(rows[1]["output"].as_str().unwrap().contains("NoSuchOperator"), "{text}");
@@ -454,7 +457,7 @@ mod unix {
         let text = room.expect(
             "batch list -o out --base models --timeout 1.5",
             3,
-            "1 converted, 0 up to date, 1 broken off",
+            "1 converted, 0 up to date, 1 timed out",
         );
         assert!(text.contains("the conversion was stopped after 1.5 s"), "{text}");
         assert_eq!(names(&room, "out"), ["a.ncnn.bin", "a.ncnn.param"]);

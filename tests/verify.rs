@@ -186,7 +186,10 @@ fn files_have_default_names() {
             "the same in onnxruntime and ncnn",
         );
     }
-    room.expect("verify m.onnx", 2, "m.ncnn.param: the file cannot be opened");
+    let text = room.expect("verify m.onnx", 2, "m.ncnn.param: the file cannot be opened");
+    assert!(text.contains("name the .param file, or its folder, after the model"), "{text}");
+    room.expect("model.onnx -o folder", 0, "");
+    room.expect("verify model.onnx folder", 0, "verified");
 }
 
 #[test]

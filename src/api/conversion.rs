@@ -159,9 +159,9 @@ impl Conversion {
             tenths => format!("{}.{} MB", tenths / 10, tenths % 10),
         };
         is_large.then(|| {
+            let floats = if self.options.fp16 { "" } else { ", and hold float32 without --fp16" };
             format!(
-                "the weights take {}, the model {}: layers of ncnn do not share weights or compute them, and hold \
-                    float32 unless fewer bits are asked for, as with --fp16",
+                "the weights take {}, the model {}: layers of ncnn do not share weights or compute them{floats}",
                 megabytes(net),
                 megabytes(model)
             )

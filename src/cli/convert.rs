@@ -9,7 +9,7 @@ use onnx2ncnn::ncnn::Written;
 use onnx2ncnn::{Conversion, Converter, OptionValue, Proof, Refusal};
 
 use super::arguments::Arguments;
-use super::batch::{ANSWER, Answer, diagnostics};
+use super::batch::{ANSWER, Answer, Reasons};
 use super::bundle::convert_to_bundle;
 use super::destination::Destination;
 use super::location::input;
@@ -76,7 +76,7 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
         Err(errors) => {
             let errors = if arguments.dry_run { errors } else { report_refusal(errors, &destination) };
             if answers {
-                answer(&diagnostics(&errors));
+                answer(&serde_json::to_string(&Reasons::of(&errors)).unwrap_or_default());
             }
             return Err(errors);
         }

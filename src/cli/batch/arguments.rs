@@ -10,6 +10,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use onnx2ncnn::{FileInfo, OptionInfo, options};
 use sha2::{Digest, Sha256};
 
+use crate::cli::arguments::HalfPrecision;
 use crate::cli::message::Report;
 use crate::cli::options::{Net, Requested, Source};
 
@@ -84,6 +85,13 @@ pub(in crate::cli) struct Batch {
 
     #[command(flatten)]
     pub source: Requested<Source>,
+
+    #[command(flatten)]
+    pub half: HalfPrecision,
+
+    /// Compare each layer with the model before the files are put in place
+    #[arg(long, help_heading = "Result")]
+    pub verify: bool,
 
     #[command(flatten)]
     pub report: Report,

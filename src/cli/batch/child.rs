@@ -10,8 +10,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use onnx2ncnn::Conversion;
 use onnx2ncnn::ncnn::Written;
+use onnx2ncnn::{Conversion, Refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,10 +28,37 @@ const MAX_OUTPUT: u64 = 1 << 20;
 pub(in crate::cli) struct Answer {
     /// The model and its external data; empty if a path is not valid UTF-8.
     pub sources: Vec<PathBuf>,
+    pub summary: Summary,
+}
+
+/// The facts of a net that a batch prints.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::cli) struct Summary {
     pub layers: usize,
     /// The bytes of both files.
     pub bytes: u64,
     pub warnings: Vec<String>,
+}
+
+/// The answer of a conversion that failed, on standard output.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(in crate::cli) struct Reasons {
+    /// The errors, as in a report.
+    pub diagnostics: Vec<Value>,
+    /// Options with which the model, or a part of it, can be converted, as in a report.
+    pub remedies: Vec<Value>,
+}
+
+impl Reasons {
+    /// Returns the reasons of a refusal.
+    pub fn of(refusal: &Refusal) -> Reasons {
+        fn values(items: &[impl Serialize]) -> Vec<Value> {
+            // The items are numbers and text, so no error is known.
+            items.iter().filter_map(|item| serde_json::to_value(item).ok()).collect()
+        }
+        let report = refusal.report();
+        Reasons { diagnostics: values(&report.diagnostics), remedies: values(&report.remedies) }
+    }
 }
 
 impl Answer {
@@ -40,9 +67,11 @@ impl Answer {
         let are_text = conversion.sources().iter().all(|path| path.to_str().is_some());
         Answer {
             sources: if are_text { conversion.sources().to_vec() } else { Vec::new() },
-            layers: written.layers,
-            bytes: written.param_bytes.saturating_add(written.bin_bytes),
-            warnings: conversion.warnings.iter().chain(&written.warnings).cloned().collect(),
+            summary: Summary {
+                layers: written.layers,
+                bytes: written.param_bytes.saturating_add(written.bin_bytes),
+                warnings: conversion.warnings.iter().chain(&written.warnings).cloned().collect(),
+            },
         }
     }
 }
@@ -54,8 +83,8 @@ pub(super) struct Ended {
     pub output: String,
     /// The answer of a successful conversion.
     pub answer: Option<Answer>,
-    /// The errors of any other, as in a report.
-    pub diagnostics: Option<Value>,
+    /// The reasons of any other.
+    pub reasons: Reasons,
     /// Whether it was stopped because it took too long.
     pub is_late: bool,
 }
@@ -74,12 +103,12 @@ pub(super) fn convert(
     let mut child = command.stdin(Stdio::from(lock)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (answer, output, is_late) = listen(&mut child, timeout);
     let status = child.wait()?;
-    let (answer, diagnostics) = if status.success() {
-        (serde_json::from_str(&answer).ok(), None)
+    let (answer, reasons) = if status.success() {
+        (serde_json::from_str(&answer).ok(), Reasons::default())
     } else {
-        (None, serde_json::from_str(&answer).ok())
+        (None, serde_json::from_str(&answer).unwrap_or_default())
     };
-    Ok(Ended { status, output, answer, diagnostics, is_late })
+    Ok(Ended { status, output, answer, reasons, is_late })
 }
 
 /// Reads both streams at once, since a process blocks if one of them is full. Stops the process after

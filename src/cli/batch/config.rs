@@ -5,11 +5,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use clap::Args as _;
 use glob::{MatchOptions, Pattern};
 use onnx2ncnn::error::{Error, Result};
 use serde::Deserialize;
 use toml::Value;
 
+use super::arguments::Batch;
 use crate::cli::command::Command;
 
 /// The file that is read if it is in the current folder.
@@ -84,6 +86,11 @@ impl Config {
                 .iter()
                 .map(|text| Pattern::new(text).map_err(|error| format!("the pattern \"{text}\": {error}")))
                 .collect();
+            if let Some(name) = options.keys().find(|name| !is_option_of_models(name)) {
+                return Err(format!(
+                    "{name} is no option of batch; --also of the command line names further files"
+                ));
+            }
             let mut words = Options::new();
             for (name, value) in options.iter().filter(|(name, _)| !is_on_line(name)) {
                 words.insert(name.clone(), option_words(name, value)?);
@@ -123,6 +130,13 @@ fn fits(pattern: &Pattern, name: &str) -> bool {
     let last = file.file_name().map(Path::new).unwrap_or(&file);
     let whole = pattern.as_str().contains('/') || pattern.as_str() == "**";
     pattern.matches_path_with(if whole { &file } else { last }, strict)
+}
+
+/// Returns whether `batch` has this option, and a model may have a value of its own.
+fn is_option_of_models(name: &str) -> bool {
+    let batch = Batch::augment_args(clap::Command::new("batch"));
+    let mut arguments = batch.get_arguments().filter(|arg| arg.get_help_heading() != Some("Batch"));
+    arguments.any(|arg| arg.get_long() == Some(name))
 }
 
 /// Returns what is wrong with options, as one line.
@@ -179,7 +193,10 @@ mod tests {
     #[test]
     fn mistakes_are_reported() {
         for (text, said) in [
-            ("[options]\nfp17 = true", "unexpected argument"),
+            ("[options]\nfp17 = true", "fp17 is no option"),
+            ("[options]\ndry-run = true", "dry-run is no option"),
+            ("[options]\nhtml = \"a.html\"", "--also"),
+            ("[options]\njobs = 2", "jobs is no option"),
             ("[option]\nfp16 = true", "line 1: unknown field"),
             ("[[model]]\nfp16 = true", "line 1: missing field"),
             ("[[model]]\nmatch = \"a**b\"\n", "the pattern"),

@@ -110,10 +110,10 @@ impl Job {
         let record = claimed.folder.join("record.json");
         let options_of_model = self.config.words(&model.name);
         let recipe = self.recipe.with(&options_of_model);
-        let current =
-            !self.force && Record::read(&record).is_some_and(|r| r.is_current(&recipe, folders, &path));
-        if current {
-            return Ok(Outcome::UpToDate);
+        let known = Record::read(&record).filter(|_| !self.force);
+        if let Some(known) = known.filter(|known| known.is_current(&recipe, folders, &path)) {
+            let files = known.files();
+            return Ok(Outcome::UpToDate { summary: known.summary, files });
         }
         let work = Work::new(claimed.folder.join("work"))?;
         let begun = time_of(&work.0).map_err(|e| work.failed(e))?;
@@ -125,7 +125,7 @@ impl Job {
             words.extend([OsString::from(format!("--{}", info.long_name())), file(ending).into()]);
         }
         let (param, bin) = (file("param"), file("bin"));
-        let Ended { status, output, answer, diagnostics, is_late } = claimed
+        let Ended { status, output, answer, reasons, is_late } = claimed
             .lock
             .try_clone()
             .and_then(|lock| child::convert(&self.program, &words, [&path, &param, &bin], lock, self.timeout))
@@ -135,23 +135,23 @@ impl Job {
         let output = output.replace(&work.0.display().to_string(), &folder.display().to_string());
         if is_late {
             let how = format!("was stopped after {} s", self.timeout.unwrap_or_default().as_secs_f64());
-            return Ok(Outcome::Broken { how, output });
+            return Ok(Outcome::Broken { how, is_late, output });
         }
         let refused = [REFUSED, NOT_DONE].into_iter().find(|code| status.code() == Some((*code).into()));
         if let Some(code) = refused {
             self.put_reports(&work, model, stem, &record)?;
-            return Ok(Outcome::Refused { code, output, diagnostics });
+            return Ok(Outcome::Refused { code, output, reasons });
         }
         let Some(answer) = answer.filter(|_| status.success()) else {
-            return Ok(Outcome::Broken { how: format!("ended with {status}"), output });
+            return Ok(Outcome::Broken { how: format!("ended with {status}"), is_late, output });
         };
         let results = self.put(&work, model, &answer, &record)?;
-        let written = Record::new(&recipe, folders, &answer.sources, &results, begun);
+        let written = Record::new(&recipe, folders, &answer, &results, begun);
         let failed = |e| Error::io("the record cannot be written", e).in_file(&record);
         if let Some(new) = written.map_err(failed)? {
             new.write(&record).map_err(failed)?;
         }
-        Ok(Outcome::Converted { answer, output, elapsed: start.elapsed(), files: results })
+        Ok(Outcome::Converted { summary: answer.summary, output, elapsed: start.elapsed(), files: results })
     }
 
     /// Moves the results to their destination, and returns its path below the folder of results.

@@ -54,8 +54,7 @@ use progress::{Event, Progress};
 use select::{Selected, Selection, select_models};
 
 pub(super) use arguments::Batch;
-pub(super) use child::{ANSWER, Answer};
-pub(super) use row::diagnostics;
+pub(super) use child::{ANSWER, Answer, Reasons};
 
 /// Converts all models and prints the results.
 pub(super) fn convert_all(arguments: &Batch, program: &Program) -> u8 {

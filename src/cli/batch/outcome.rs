@@ -4,16 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use onnx2ncnn::error::Error;
-use serde_json::Value;
 
-use super::child::Answer;
+use super::child::{Reasons, Summary};
 
 /// The result for a model.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// The net and the further files are written.
     Converted {
-        answer: Answer,
+        summary: Summary,
         /// What the process printed, here and below.
         output: String,
         elapsed: Duration,
@@ -21,18 +20,14 @@ pub(super) enum Outcome {
         files: Vec<PathBuf>,
     },
     /// The results of an earlier run are those that this one would give.
-    UpToDate,
+    UpToDate { summary: Summary, files: Vec<PathBuf> },
     /// The process ended with this exit code, and reported why.
-    Refused {
-        code: u8,
-        output: String,
-        /// The errors, as in a report.
-        diagnostics: Option<Value>,
-    },
-    /// The process was killed or crashed.
+    Refused { code: u8, output: String, reasons: Reasons },
+    /// The process was killed or crashed, or took too long.
     Broken {
         /// How it ended, for a message.
         how: String,
+        is_late: bool,
         output: String,
     },
     /// No conversion, for a reason outside of the model.

@@ -147,21 +147,21 @@ impl Progress {
     /// Returns the line of a model, and the output of its process if it matters.
     fn describe(&mut self, name: &str, outcome: Outcome) -> String {
         let (style, word, rest, output) = match outcome {
-            Outcome::Converted { answer, output, elapsed, .. } => {
+            Outcome::Converted { summary, output, elapsed, .. } => {
                 self.converted += 1;
-                let warnings = match answer.warnings.len() {
+                let warnings = match summary.warnings.len() {
                     0 => String::new(),
                     n => format!(", {}", count(n, "warning")),
                 };
                 let rest = format!(
                     "{}, {} in {:.2} s{warnings}",
-                    count(answer.layers, "layer"),
-                    display_bytes(answer.bytes),
+                    count(summary.layers, "layer"),
+                    display_bytes(summary.bytes),
                     elapsed.as_secs_f64()
                 );
                 (GOOD, "converted", rest, if self.report.verbose { output } else { String::new() })
             }
-            Outcome::UpToDate => {
+            Outcome::UpToDate { .. } => {
                 self.up_to_date += 1;
                 (GOOD, "up to date", String::new(), String::new())
             }
@@ -169,12 +169,13 @@ impl Progress {
                 let word = if code == REFUSED { "refused" } else { "failed" };
                 self.wrong(name, word, code, String::new(), output)
             }
-            Outcome::Broken { how, output } => {
+            Outcome::Broken { how, is_late, output } => {
                 // A crashed process may have left styles set.
                 let plain = anstream::adapter::strip_str(&output).to_string();
                 let lines: Vec<String> = plain.lines().map(printable).collect();
                 let how = format!("the conversion {how}");
-                self.wrong(name, "broken off", BROKEN, how, lines.join("\n"))
+                let word = if is_late { "timed out" } else { "broken off" };
+                self.wrong(name, word, BROKEN, how, lines.join("\n"))
             }
             Outcome::Failed(error) => self.wrong(
                 name,
@@ -229,7 +230,7 @@ impl Progress {
         }
         let mut parts =
             vec![format!("{} converted", self.converted), format!("{} up to date", self.up_to_date)];
-        for word in ["refused", "broken off", "failed"] {
+        for word in ["refused", "timed out", "broken off", "failed"] {
             match self.wrong.iter().filter(|(other, _, _)| *other == word).count() {
                 0 => {}
                 n => parts.push(format!("{n} {word}")),

@@ -10,11 +10,13 @@ use onnx2ncnn::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::child::{Answer, Summary};
+
 /// The folder of locks and records, in the folder of results.
 pub(super) const STATE: &str = ".onnx2ncnn";
 
 /// The version of the record format; other versions are ignored.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The number of bytes that are read at a time for hashing.
 const PART: usize = 1 << 18;
@@ -53,6 +55,7 @@ pub(super) struct Record {
     /// The model and its external data.
     sources: Vec<Content>,
     results: Vec<FileState>,
+    pub summary: Summary,
 }
 
 /// The content of a file.
@@ -95,12 +98,12 @@ impl Record {
     pub fn new(
         recipe: &Recipe,
         folders: Folders<'_>,
-        sources: &[PathBuf],
+        answer: &Answer,
         results: &[PathBuf],
         begun: u128,
     ) -> io::Result<Option<Record>> {
-        let mut contents = Vec::with_capacity(sources.len());
-        for path in sources {
+        let mut contents = Vec::with_capacity(answer.sources.len());
+        for path in &answer.sources {
             // A pipe can be read only once.
             if !fs::metadata(path)?.is_file() {
                 return Ok(None);
@@ -114,12 +117,18 @@ impl Record {
         }
         let results: io::Result<Vec<FileState>> =
             results.iter().map(|path| FileState::of(path, folders.out)).collect();
-        Ok(Some(Record { recipe: recipe.clone(), sources: contents, results: results? }))
+        let (recipe, summary) = (recipe.clone(), answer.summary.clone());
+        Ok(Some(Record { recipe, sources: contents, results: results?, summary }))
     }
 
     /// Reads the record at `path`; `None` if it cannot be read: the model is then converted again.
     pub fn read(path: &Path) -> Option<Record> {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
+    }
+
+    /// Returns the files of the result, below the folder of results.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.results.iter().map(|state| state.path.clone()).collect()
     }
 
     /// Writes the record atomically.

@@ -66,7 +66,7 @@ pub(super) struct Verify {
     /// The ONNX model
     pub model: PathBuf,
 
-    /// The .param file of the net [default: model.ncnn.param next to model.onnx]
+    /// The .param file of the net, or its folder [default: model.ncnn.param next to model.onnx]
     pub param: Option<PathBuf>,
 
     /// The .bin file of the net [default: next to the .param file, by its name]
@@ -285,7 +285,14 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         return Err(refused(path, "the page would overwrite a file that is read").into());
     }
     for path in [&param, &bin].into_iter().chain(&arguments.data) {
-        std::fs::File::open(path).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
+        let failed = |e| {
+            let error = Error::io("the file cannot be opened", e).in_file(path);
+            match &arguments.param {
+                None => error.help("name the .param file, or its folder, after the model"),
+                Some(_) => error,
+            }
+        };
+        std::fs::File::open(path).map_err(failed)?;
     }
     let repeated = Repeated::of(arguments.conversion.as_deref(), &param, &bin)?;
     let is_quiet = arguments.report.quiet || arguments.format.message_format == MessageFormat::Json;
@@ -405,8 +412,14 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
     Ok(Verdict::Compared(Box::new(comparison), Box::new(choices)))
 }
 
+/// Returns the files of the net.
 fn net_files(arguments: &Verify) -> (PathBuf, PathBuf) {
     match (&arguments.param, &arguments.bin) {
+        (Some(folder), None) if folder.is_dir() => {
+            let (param, bin) = default_files(&arguments.model);
+            let in_folder = |path: PathBuf| folder.join(path.file_name().unwrap_or_default());
+            (in_folder(param), in_folder(bin))
+        }
         (Some(param), Some(bin)) => (param.clone(), bin.clone()),
         (Some(param), None) => (param.clone(), bin_next_to(param)),
         (None, _) => default_files(&arguments.model),

@@ -18,7 +18,10 @@
 //     val bin = assets.openFd("digits.bin").use {
 //         FileInputStream(it.fileDescriptor).channel.map(FileChannel.MapMode.READ_ONLY, it.startOffset, it.declaredLength)
 //     }
-//     Digits(NcnnNet(param, bin)).use { println(it.run(pixels, width, height)) }
+//     val net = Digits(NcnnNet(param, bin))
+//     println(net.run(pixels, width, height))
+//
+// Keep it for all calls, and close it with net.close() at the end. A call takes longer than a frame of the screen: run it in a thread.
 //
 // Written by onnx2ncnn 0.2.0 for this model. It is yours to change.
 
