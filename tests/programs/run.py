@@ -308,8 +308,8 @@ def sound():
     return model([value("x", [1, 4])], [value("audio", [1, 4])], nodes, {"factors": SAMPLES}, {"sample_rate": "8000"})
 
 
-def text(shape, blank_is_known=False):
-    letters = ["a", "b", '"', "\\", " ", "é", "n", "o", "p", "q", "r"]
+def text(shape, blank_is_known=False, more=0):
+    letters = ["a", "b", '"', "\\", " ", "é", "n", "o", "p", "q", "r", *(chr(0x4E00 + at) for at in range(more))]
     best = [0, 1, 1, 0, 1, 3, 4, 5, 6, 6, 0, 0]
     rows = np.zeros((len(best), len(letters) + 1), np.float32)
     rows[np.arange(len(best)), best] = 1
@@ -588,6 +588,8 @@ CASES = {
     "text": (lambda: text((1, 12, 12)), ["wide.png"], 'aa"\\ é\n'),
     "text_of_columns": (lambda: text((12, 1, 12)), ["wide.png"], 'aa"\\ é\n'),
     "text_with_blank": (lambda: text((1, 12, 12), True), ["wide.png"], 'aa"\\ é\n'),
+    # As many characters as readers of Chinese have.
+    "text_of_an_alphabet_of_20000": (lambda: text((1, 12, 20_012), more=20_000), ["wide.png"], 'aa"\\ é\n'),
     "scores": (scores, ["wide.png"], SCORED),
     "limited": (limited, ["wide.png"], ranked(unit=GOOD, part=BAD)),
     "probabilities": (probabilities, ["wide.png"], SCORED),
