@@ -162,7 +162,7 @@ fn the_largest_part_is_cut_out() {
         0,
         "only the part to \"boxes\", \"s\" is converted",
     );
-    assert!(text.contains("with 98 % of the nodes"), "{text}");
+    assert!(text.contains("with 98 % of the weights and nodes"), "{text}");
     room.expect(
         &format!("{} b.param --auto-cut", fixture("refused/unknown_operator")),
         1,

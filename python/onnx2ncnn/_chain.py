@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _native, _options
 from ._model import Model, source
 from ._net import Net, param_and_bin
+from ._packages import need
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,6 +109,7 @@ class Chain:
         """A session of onnxruntime for each part that it runs."""
         if all(step.net for step in self.steps):
             return [None] * len(self.steps)
+        need("verify", "numpy", "onnxruntime")
         import onnxruntime
 
         return [None if step.net else onnxruntime.InferenceSession(step.onnx(), providers=["CPUExecutionProvider"]) for step in self.steps]

@@ -32,6 +32,11 @@ def source(model: Model) -> Source:
         if isinstance(read, bytes):
             return read
         raise TypeError(f"the file yields {type(read).__name__}, not bytes: open it in binary mode")
+    if hasattr(model, "model_proto"):
+        # An ONNXProgram of torch.onnx.export.
+        return _serialize(model.model_proto)
+    if hasattr(model, "state_dict"):
+        raise TypeError("a model is ONNX, not a module of torch: onnx2ncnn.torch.export(module, args) exports and converts it")
     raise TypeError(f"a model is a path, bytes, a binary file or an onnx.ModelProto, not {type(model).__name__}")
 
 

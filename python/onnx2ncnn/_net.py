@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ._packages import need
+
 if TYPE_CHECKING:
     import ncnn
     import numpy as np
@@ -240,10 +242,15 @@ class Net:
         Raises:
             ValueError: The model was converted without `keep_onnx`.
         """
-        return self._conversion.onnx()
+        try:
+            return self._conversion.onnx()
+        except ValueError as error:
+            raise ValueError(f"{error}: convert with keep_onnx=True") from None
 
     def html(self) -> str:
-        """Returns the report as a page that needs no network, with a drawing of the net."""
+        """Returns the report as a whole page that needs no network, with a drawing of the net: for a file or a frame. A notebook displays
+        the net itself.
+        """
         return self._conversion.html(self._comparison())
 
     def _comparison(self) -> str | None:
@@ -252,27 +259,40 @@ class Net:
             return None
         return json.dumps({name: value for name, value in asdict(self.verification).items() if name != "magnitudes"})
 
-    def save(self, param: str | os.PathLike[str], bin: str | os.PathLike[str] | None = None, *, verify: bool = False) -> None:
+    def save(
+        self,
+        param: str | os.PathLike[str],
+        bin: str | os.PathLike[str] | None = None,
+        *,
+        example: str | os.PathLike[str] | None = None,
+        verify: bool = False,
+    ) -> None:
         """Writes both files, or neither. Weights are copied from file to file.
 
         Args:
             param: The path of the `.param` file.
             bin: The path of the `.bin` file; by default beside the `.param` file, by its name.
+            example: Also write a program that runs the net, in the language of the ending: `.py`, `.cpp` or `.kt`.
             verify: Read the files back and compare them with the model, as `onnx2ncnn.verify` does, before they are put in place. The
                 result is `proof`. If a window differs, no file is written.
 
         Raises:
             OSError: A file cannot be written, or the model cannot be read or was changed.
-            ValueError: A file would overwrite the model, or the name of `param` does not end in `.param` and `bin` is missing; or,
+            ValueError: A file would overwrite the model, the ending of `example` names no language, or the name of `param` does not end in `.param` and `bin` is missing; or,
                 with `verify`, no free sizes are found for which the net is valid.
             Refused: With `verify`, a window differs.
         """
         files = param_and_bin(param, bin)
-        if not verify:
-            return self._conversion.save(*files)
-        from ._proof import proof_of
+        program = [] if example is None else self._conversion.program(os.fsdecode(os.fspath(example)), *files)
+        if verify:
+            from ._proof import proof_of
 
-        self.proof = proof_of(self._conversion.save_proved(*files))
+            self.proof = proof_of(self._conversion.save_proved(*files))
+        else:
+            self._conversion.save(*files)
+        for path, text in program:
+            with open(path, "w", encoding="utf8") as file:
+                file.write(text)
 
     def load(self, **options: Any) -> ncnn.Net:
         """Returns the net as an `ncnn.Net`, without files.
@@ -285,6 +305,7 @@ class Net:
             TypeError: `ncnn.Option` lacks a field.
             RuntimeError: ncnn does not load the net; it says why on standard error.
         """
+        need("run", "numpy", "ncnn")
         from . import _runtime
 
         return _runtime.load(self.param, self._conversion.bin(), options)
@@ -317,6 +338,7 @@ class Net:
             RuntimeError: ncnn fails.
             ImportError: ncnn or numpy is missing: install `onnx2ncnn[run]`.
         """
+        need("run", "numpy", "ncnn")
         from . import _runtime
 
         with self._lock:

@@ -5,6 +5,8 @@ All styles stand at their elements: some notebooks remove sheets of styles. Colo
 
 from __future__ import annotations
 
+import base64
+import gzip
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
@@ -15,6 +17,13 @@ if TYPE_CHECKING:
 # The inputs and outputs, and the messages, that are listed.
 _MOST_PORTS = 20
 _MOST_MESSAGES = 5
+
+# A page that replaces itself by the one that it has in compressed form.
+_UNPACK = """<script>
+const packed = Uint8Array.from(atob("%s"), (c) => c.charCodeAt(0));
+const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+new Response(stream).text().then((page) => { document.open(); document.write(page); document.close(); });
+</script>"""
 
 _FAINT = "opacity: 0.7"
 _CELL = "padding: 2px 14px 2px 0; text-align: left; vertical-align: top; background: none; border: 0"
@@ -40,7 +49,7 @@ def _checked(net: Net) -> str:
     result = net.verification
     if result is None and net.proof is not None:
         label, colour = ("Verified", _GOOD) if net.proof else ("Differs from the model", _BAD)
-        return f'<b style="color: {colour}">{label}</b>: {escape(str(net.proof))}'
+        return f'<b style="color: {colour}">{label}</b>: {escape(net.proof._verdict)}'
     if result is None:
         return f'<span style="{_FAINT}">Not compared with the model yet: <code>onnx2ncnn.verify(model, net)</code> does.</span>'
     wrong = [output for output in result.outputs if not output.same]
@@ -53,14 +62,16 @@ def _checked(net: Net) -> str:
 
 
 def _messages(net: Net) -> list[str]:
-    messages = [("warning", text) for text in net.warnings]
+    messages = [("warning", text, "warnings") for text in net.warnings]
     # Finite inputs are expected of nearly all nets.
     facts = [found for found in net.assumptions if found.fact != "finite"]
-    messages += [("assumed", f"elements of {found.value} are {found.text}") for found in facts]
-    messages += [("valid if", text) for text in net.conditions]
-    shown = [f'<div><b style="color: {_WARN}">{kind}</b>: {escape(text)}</div>' for kind, text in messages[:_MOST_MESSAGES]]
-    if len(messages) > _MOST_MESSAGES:
-        shown.append(f'<div style="{_FAINT}">and {len(messages) - _MOST_MESSAGES} more: see <code>net.warnings</code></div>')
+    messages += [("assumed", f"elements of {found.value} are {found.text}", "assumptions") for found in facts]
+    conditions = net._conversion.conditions_in_words()
+    messages += [("valid if", conditions, "conditions")] if conditions else []
+    shown = [f'<div><b style="color: {_WARN}">{kind}</b>: {escape(text)}</div>' for kind, text, _ in messages[:_MOST_MESSAGES]]
+    rest = dict.fromkeys(f"<code>net.{name}</code>" for _, _, name in messages[_MOST_MESSAGES:])
+    if rest:
+        shown.append(f'<div style="{_FAINT}">and {len(messages) - _MOST_MESSAGES} more: see {" and ".join(rest)}</div>')
     return shown
 
 
@@ -102,10 +113,14 @@ def _drawing(net: Net) -> str:
 
 
 def _page(net: Net) -> str:
-    """The page of the report in a frame. Its scripts reach nothing outside of the frame."""
+    """The page of the report in a frame. Its scripts reach nothing outside of the frame.
+
+    The page is compressed: a notebook keeps it in its file.
+    """
     style = "width: 100%; height: 640px; border: 1px solid #8888"
     may = 'sandbox="allow-scripts allow-downloads" allow="clipboard-write"'
-    frame = f'<iframe {may} style="{style}" srcdoc="{escape(net.html(), quote=True)}"></iframe>'
+    packed = base64.b64encode(gzip.compress(net.html().encode(), mtime=0)).decode()
+    frame = f'<iframe {may} style="{style}" srcdoc="{escape(_UNPACK % packed, quote=True)}"></iframe>'
     return f'<details><summary style="cursor: pointer">Graph and report</summary>{frame}</details>'
 
 

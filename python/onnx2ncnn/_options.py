@@ -156,6 +156,9 @@ def _shapes(option: str, value: Any) -> list[tuple[str, list[str]]]:
 def _sizes(shape: Shape) -> list[str]:
     if isinstance(shape, str):
         raise TypeError("a shape is a sequence of sizes, not a str")
+    for size in shape:
+        if isinstance(size, int) and size < 1:
+            raise ValueError(f'a size is a number from 1, or a name such as "H", which leaves it free, not {size}')
     return [size if isinstance(size, str) else str(_count("a size", size)) for size in shape]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _STATES = ("proved", "tested", "not_covered", "differs")
 
@@ -36,7 +36,7 @@ class WindowProof:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Proof:
     """The comparison of each window of a net with the model. Its text is the verdict in one line, as the command prints it.
 
@@ -49,7 +49,7 @@ class Proof:
     windows: list[WindowProof]
     loose_layers: list[str]
     sizes: int
-    _verdict: str = field(repr=False)
+    _verdict: str
 
     @property
     def same(self) -> bool:
@@ -75,8 +75,11 @@ class Proof:
     def __bool__(self) -> bool:
         return self.same
 
+    def __repr__(self) -> str:
+        return f"<onnx2ncnn.Proof: {self}>"
+
     def __str__(self) -> str:
-        return self._verdict
+        return f"verified: {self._verdict}" if self else self._verdict
 
 
 def proof_of(parts: tuple[str, str]) -> Proof:

@@ -11,6 +11,7 @@ from . import _native, _options
 from ._convert import convert_source
 from ._model import Model, Source, source
 from ._net import Net, Quantization
+from ._packages import need
 from ._samples import given_samples
 from ._verify import compare_net
 
@@ -64,9 +65,7 @@ def quantize(
     """
     import tempfile
 
-    import ncnn  # noqa: F401
-    import onnx  # noqa: F401
-    import onnxruntime  # noqa: F401
+    need("quantize", "numpy", "ncnn", "onnx", "onnxruntime")
 
     from . import _scripts
 

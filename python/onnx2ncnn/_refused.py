@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from textwrap import shorten
 from typing import Any
+
+from . import _native
 
 # The number of reasons in the text of the exception.
 _MOST = 20
@@ -15,8 +16,6 @@ _MOST = 20
 _MOST_REMEDIES = 3
 # The number of characters of a reason in its representation.
 _WIDTH = 160
-# Options of the command in the help of a diagnostic.
-_OPTION = re.compile(r"--([a-z][a-z0-9-]*)")
 
 
 @dataclass(frozen=True)
@@ -103,13 +102,17 @@ class Refused(Exception):
         return f"<onnx2ncnn.Refused: {first.kind}: {shorten(first.reason, _WIDTH)}{more}>"
 
     def __str__(self) -> str:
-        lines = [str(diagnostic) for diagnostic in self.diagnostics[:_MOST]]
+        lines, helped = [], set()
+        for diagnostic in self.diagnostics[:_MOST]:
+            # The same advice helps several nodes.
+            lines.append(str(replace(diagnostic, help=None) if diagnostic.help in helped else diagnostic))
+            helped.add(diagnostic.help)
         more = len(self.diagnostics) - len(lines)
         if more:
             lines.append(f"and {more} more")
         for remedy in self.report["remedies"][:_MOST_REMEDIES]:
             percent = remedy["percent"]
-            what = "the whole model" if percent == 100 else f"a part with {percent} % of the weights"
+            what = "the whole model" if percent == 100 else f"a part with {percent} % of the {remedy['counted']}"
             options = ", ".join(f"{name}={value!r}" for name, value in remedy["options"].items())
             function = "convert_chain" if "split_at" in remedy["options"] else "convert"
             lines.append(f"this converts {what}: {function}(..., {options})")
@@ -127,8 +130,8 @@ def _diagnostic(part: dict[str, Any]) -> Diagnostic:
     return Diagnostic(
         kind=part["kind"],
         code=part["code"],
-        reason=part["reason"],
-        help=part["help"] and _OPTION.sub(lambda option: f"`{_argument(option[1])}`", part["help"]),
+        reason=_native.with_arguments(part["reason"]),
+        help=part["help"] and _native.with_arguments(part["help"]),
         node=node["name"],
         op=node["op_type"],
         version=node["version"],
@@ -138,8 +141,3 @@ def _diagnostic(part: dict[str, Any]) -> Diagnostic:
         file=at["file"],
         causes=tuple(part["causes"]),
     )
-
-
-def _argument(word: str) -> str:
-    """The argument of `convert` that an option of the command becomes."""
-    return {"input-shape": "input_shapes"}.get(word, word.replace("-", "_"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,9 @@ def _arrays(net: Net, inputs: Any) -> dict[str, np.ndarray]:
         if len(net.inputs) != 1:
             raise TypeError(f"the net has {len(net.inputs)} inputs: give a dictionary of arrays by name")
         inputs = {net.inputs[0].name: inputs}
+    for name, array in inputs.items():
+        if isinstance(array, (str, bytes, os.PathLike)):
+            raise TypeError(f'the input "{name}" is an array of numbers, not {type(array).__name__}: read the file first')
     arrays = {name: np.asarray(array) for name, array in inputs.items()}
     known = {port.name for port in net.inputs}
     for name, array in arrays.items():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _native, _options
 from ._model import Model, Source, source
 from ._options import Shapes
+from ._packages import need
 from ._refused import Refused
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def simplify(
         OSError: The model or its external data cannot be read.
         ImportError: A package is missing: install `onnx2ncnn[simplify]`.
     """
+    need("simplify", "onnx")
     import onnx
 
     for option, value in [

@@ -10,6 +10,7 @@ from . import _native, _options
 from ._convert import convert_source
 from ._model import Model, Source, source
 from ._net import HalfPrecision, Net, Rounding
+from ._packages import need
 from ._samples import given_samples
 from ._verify import Distance, answer_of, model_of
 
@@ -47,8 +48,7 @@ def tune(model: Model, data: Data, *, half_error: float | None = None, max_loss:
         OSError: A file cannot be read.
         ImportError: A package is missing: install `onnx2ncnn[verify]`, onnx for rounded weights, and pillow for images.
     """
-    import ncnn  # noqa: F401
-    import onnxruntime  # noqa: F401
+    need("verify", "numpy", "ncnn", "onnxruntime")
 
     if half_error is not None and not half_error > 0:
         raise ValueError(f"half_error is a positive number, not {half_error!r}")
@@ -85,7 +85,7 @@ def tune(model: Model, data: Data, *, half_error: float | None = None, max_loss:
         cosine=_native.INT8_COSINE if kind in dict(_native.BITS) else None,
     )
     for output in (Distance(**row) for row in answer["outputs"]):
-        if not output.same and not output.note:
+        if not output.same:
             raise ValueError(f"the output {output.name!r} differs in float32: {output.why or output.relative}")
     choice = answer["choice"]
     kept = [*_options.names("float32", options.get("float32")), *choice["float32"]]
@@ -109,7 +109,7 @@ def _kept(samples: Any) -> Any:
 
 def _rounded(given: Source, samples: Any, bits: int, max_loss: float | None, options: dict[str, Any]) -> tuple[Source, dict[str, Any], Rounding]:
     """The model with weights that are rounded by samples, and the options with which it is converted."""
-    import onnx  # noqa: F401
+    need("quantize", "onnx")
 
     from . import _scripts
     from ._quantize import read_again, split_options

@@ -13,6 +13,7 @@ from . import _options
 from ._convert import convert_source
 from ._model import Model, Source, source
 from ._net import Net, Port
+from ._packages import need
 from ._proof import Proof, proof_of
 from ._refused import Refused
 
@@ -49,7 +50,7 @@ class Distance:
         relative: That difference, relative to the largest magnitude of the value.
         cosine: The cosine of the angle between both.
         why: The reason why the numbers are missing.
-        note: What explains a difference, such as another order of equal scores.
+        note: What was not compared, such as the order of nearly equal scores.
         alone: With `layers`, the relative error of the layers since the blobs before, where these have the values of the model; not on a
             device.
         seconds: On a device, the time of the layers since the blob before.
@@ -66,7 +67,7 @@ class Distance:
     seconds: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification:
     """The result of a comparison. Its text is the verdict in one line.
 
@@ -93,15 +94,20 @@ class Verification:
     def __bool__(self) -> bool:
         return self.same
 
+    def __repr__(self) -> str:
+        return f"<onnx2ncnn.Verification: {self}>"
+
     def __str__(self) -> str:
         exported = [f'"{output.name}"' for output in self.recorded if not output.same]
         if exported:
             return f"the export differs: onnxruntime computes {', '.join(exported)} differently"
         differing = [f'"{output.name}"' for output in self.outputs if not output.same]
         if differing:
-            return f"{len(differing)} of {len(self.outputs)} outputs differ: {', '.join(differing)}"
+            of = f"{len(self.outputs)} output{'' if len(self.outputs) == 1 else 's'}"
+            return f"{len(differing)} of {of} differ{'s' if len(differing) == 1 else ''}: {', '.join(differing)}"
         error = max((output.relative or 0.0 for output in self.outputs), default=0.0)
-        return f"the same: outputs {len(self.outputs)}, largest relative error {error:.1e}"
+        notes = "".join(f'; "{output.name}": {output.note}' for output in self.outputs if output.note)
+        return f"the same: outputs {len(self.outputs)}, largest relative error {error:.1e}{notes}"
 
 
 @overload
@@ -153,7 +159,8 @@ def verify(
     Args:
         model: The model, as for `convert`.
         net: The paths of the `.param` and `.bin` files, or a net, which then has the result as `Net.proof` or `Net.verification`; by
-            default the model is converted.
+            default the model is converted. Without `runtime`, a net of `quantize` or of `tune` is compared with its quantized or rounded
+            model.
         runtime: Run the model in onnxruntime and the net in ncnn, in this process or on a device, and compare the results.
         data: Arrays by the names of the inputs, or an `.npz` file of them; by default random ones. Arrays by the names of outputs, as the
             framework of the model computed them, are compared with onnxruntime's.
@@ -194,10 +201,7 @@ def verify(
     asked += [value is not None for value in (data, rounds, tolerance, device, threads)]
     if not any(asked):
         return _prove(model, net, options)
-    if device is None:
-        import ncnn  # noqa: F401
-    import onnxruntime  # noqa: F401
-
+    need("verify", "numpy", "onnxruntime", *(["ncnn"] if device is None else []))
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(_PRECISIONS)}, not {precision!r}")
     if device is None and (precision != "float32" or vulkan or threads is not None):
@@ -266,7 +270,9 @@ def _unrounded(given: Source, options: Mapping[str, Any]) -> bytes | None:
 
 def _prove(model: Model, net: _Files | None, options: Mapping[str, Any]) -> Proof:
     """Compares a net with its model without a runtime."""
-    converted = convert_source(source(model), **options)
+    # A net of quantize or tune has other weights than the model: it is compared with the model of which it was converted.
+    is_rounded = isinstance(net, Net) and (net.quantization is not None or net.rounding is not None)
+    converted = net if isinstance(net, Net) and is_rounded else convert_source(source(model), **options)
     if isinstance(net, tuple):
         files = tuple(_content(path) for path in net)
     else:

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::failure::run;
+use crate::failure::{run, with_arguments};
 use crate::model::shared;
 
 /// A size of a shape.
@@ -96,12 +96,13 @@ impl Conversion {
     /// The warnings of the conversion.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        self.conversion.warnings.clone()
+        self.conversion.warnings.iter().map(|text| with_arguments(text)).collect()
     }
 
     /// Returns the warnings about weights that are not stored in the requested type.
     fn weight_warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        run(py, || self.conversion.written().map(|written| written.warnings.clone()))
+        let warnings = run(py, || self.conversion.written().map(|written| written.warnings.clone()))?;
+        Ok(warnings.iter().map(|text| with_arguments(text)).collect())
     }
 
     /// The assumed facts: value, name of the fact, and description.
@@ -115,6 +116,11 @@ impl Conversion {
     #[getter]
     fn conditions(&self) -> Vec<String> {
         self.conversion.conditions.iter().map(ToString::to_string).collect()
+    }
+
+    /// Returns the conditions on free sizes in words, with an example.
+    fn conditions_in_words(&self) -> Option<String> {
+        cli::conditions_in_words(&self.conversion)
     }
 
     /// The oldest release of ncnn that loads the net.
@@ -151,6 +157,17 @@ impl Conversion {
     /// Writes both files.
     fn save(&self, py: Python<'_>, param: PathBuf, bin: PathBuf) -> PyResult<()> {
         run(py, || self.conversion.write(&param, &bin).map(drop))
+    }
+
+    /// Returns a program that runs the net of these files, and the files that it needs next to it: paths and texts.
+    fn program(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        param: PathBuf,
+        bin: PathBuf,
+    ) -> PyResult<Vec<(PathBuf, String)>> {
+        run(py, || self.conversion.program(&path, &param, &bin))
     }
 
     /// Writes both files after they were compared with the model, and returns the proofs.

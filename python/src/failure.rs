@@ -4,8 +4,8 @@ use std::error::Error as _;
 use std::io;
 use std::path::PathBuf;
 
-use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, ErrorKind};
+use onnx2ncnn::{Refusal, options};
 use pyo3::exceptions::{PyIsADirectoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -56,6 +56,8 @@ fn os_error(error: &Error) -> PyErr {
     match (cause.raw_os_error(), cause.kind()) {
         (Some(number), _) => {
             let file = error.at().file.clone().map(PathBuf::into_os_string);
+            let cause = cause.to_string();
+            let cause = cause.split(" (os error").next().unwrap_or_default();
             PyOSError::new_err((number, format!("{}: {cause}", error.message()), file))
         }
         (None, io::ErrorKind::IsADirectory) => PyIsADirectoryError::new_err(text),
@@ -65,5 +67,25 @@ fn os_error(error: &Error) -> PyErr {
 
 fn with_help(error: &Error) -> String {
     let help = error.help_text().map(|help| format!("; {help}")).unwrap_or_default();
-    format!("{error:#}{help}")
+    with_arguments(&format!("{error:#}{help}"))
+}
+
+/// Returns a message in which options of the command are arguments of Python's functions.
+#[pyfunction]
+pub fn with_arguments(text: &str) -> String {
+    let mut parts = text.split("--");
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && c != '-');
+        let (word, rest) = part.split_at(end.unwrap_or(part.len()));
+        let known = options().iter().find(|info| info.long_name() == word);
+        match (known, word) {
+            (_, "") => result.push_str("--"),
+            (Some(info), _) => result.push_str(&format!("`{}`", info.name)),
+            (None, "list-passes") => result.push_str("`passes()`"),
+            (None, _) => result.push_str(&format!("`{}`", word.replace('-', "_"))),
+        }
+        result.push_str(rest);
+    }
+    result
 }

@@ -48,6 +48,8 @@ mod _native {
     #[pymodule_export]
     use crate::converter::{Converter, options, passes, supported};
     #[pymodule_export]
+    use crate::failure::with_arguments;
+    #[pymodule_export]
     use crate::simplified::Simplified;
 
     /// The version of the package.

@@ -174,3 +174,36 @@ def test_weights_in_blocks():
         onnx2ncnn.convert(path, weights="int5")
     with pytest.raises(TypeError, match="weights is a str"):
         onnx2ncnn.convert(path, weights=4)
+
+
+def test_a_program_is_written_beside_the_net(tmp_path):
+    net = onnx2ncnn.convert(model("network/digits"))
+    net.save(tmp_path / "digits.param", example=tmp_path / "run.cpp")
+    assert 'load_param' in (tmp_path / "run.cpp").read_text() and "digits.param" in (tmp_path / "run.cpp").read_text()
+    assert (tmp_path / "CMakeLists.txt").exists()
+    with pytest.raises(ValueError, match="language"):
+        net.save(tmp_path / "other.param", example=tmp_path / "run.js")
+    assert not (tmp_path / "other.param").exists()
+
+
+def test_what_is_no_model_is_told():
+    class Module:
+        def state_dict(self):
+            return {}
+
+    class Program:
+        model_proto = onnx.load(model("network/digits"))
+
+    with pytest.raises(TypeError, match="onnx2ncnn.torch.export"):
+        onnx2ncnn.convert(Module())
+    assert onnx2ncnn.convert(Program()).outputs[0].name == "digit"
+    with pytest.raises(ValueError, match="keep_onnx=True"):
+        onnx2ncnn.convert(model("network/digits")).onnx()
+    with pytest.raises(TypeError, match="read the file first"):
+        onnx2ncnn.convert(model("network/digits")).run("digits.png")
+
+
+def test_messages_name_arguments_of_python():
+    with pytest.raises(ValueError) as failure:
+        onnx2ncnn.convert(model("network/digits"), mean=[1, 2])
+    assert "`mean`" in str(failure.value) and "--" not in str(failure.value)

@@ -104,9 +104,9 @@ def test_the_model_is_not_overwritten(tmp_path):
     "options, message",
     [
         ({"input_shapes": {"none": [1]}}, "none"),
-        ({"input_shapes": {"x": [0, 3]}}, "not a size"),
+        ({"input_shapes": {"x": [0, 3]}}, "a size is a number from 1"),
         ({"input_shapes": {"x": ["H*2"]}}, "not a size"),
-        ({"input_shapes": {"x": [-1]}}, "out of range"),
+        ({"input_shapes": {"x": [-1]}}, "which leaves it free, not -1"),
         ({"outputs": "none"}, "none"),
         ({"skip": ["none"]}, "none"),
         ({"rename": {"none": "a"}}, "none"),

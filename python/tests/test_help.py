@@ -31,7 +31,7 @@ def test_help_needs_no_other_package():
 def test_functions_tell_which_package_is_missing():
     code = _MISSING + "import onnx2ncnn\nonnx2ncnn.verify('model.onnx', runtime=True)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "No module named 'ncnn'" in run.stderr
+    assert 'is missing: pip install "onnx2ncnn[verify]"' in run.stderr
 
 
 CASES = [

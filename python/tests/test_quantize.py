@@ -53,6 +53,9 @@ def test_a_float_model_becomes_int8_layers(tmp_path):
     again = onnx2ncnn.convert(net.onnx(), int8=True)
     assert again.bin == net.bin and again.param == net.param
     assert onnx2ncnn.verify(net.onnx(), net, int8=True, runtime=True)
+    # It is compared with the quantized model, whichever of both is named.
+    proof = onnx2ncnn.verify(CONVOLUTIONAL, net)
+    assert proof and proof.counts["tested"] > 2 and net.proof is proof, proof
 
 
 def test_results_equal_those_of_the_command(tmp_path):

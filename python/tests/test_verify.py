@@ -9,6 +9,7 @@ import onnx
 import onnx2ncnn
 import pytest
 from conftest import FIXTURES, model
+from onnx2ncnn import _scripts
 
 CONVOLUTIONAL = model("network/convolutional")
 
@@ -28,7 +29,7 @@ def test_net_is_proved(tmp_path):
     assert isinstance(proof, onnx2ncnn.Proof) and proof and proof.same and not proof.differences
     assert net.proof is proof and net.verification is None
     assert proof.counts["tested"] > 0 and sum(proof.counts.values()) == len(proof.windows) and proof.sizes == 1
-    assert re.fullmatch(r"\d+ of \d+ windows, \d+ proved, largest error \d\.\de-?\d+; not covered: 0", str(proof))
+    assert re.fullmatch(r"verified: \d+ of \d+ windows, \d+ proved, largest error \d\.\de-?\d+; not covered: 0", str(proof))
     assert 0 < proof.error < 1e-4
     last = proof.windows[-1]
     assert (last.value, last.blob) == ("y", net.outputs[0].blob) and last.layers and last.nodes
@@ -161,7 +162,7 @@ def test_a_net_has_the_options_of_its_conversion():
         assert result and str(result).startswith("the same: outputs 1, largest relative error "), options
     net = onnx2ncnn.convert(CONVOLUTIONAL, scale=[0.5])
     result = onnx2ncnn.verify(CONVOLUTIONAL, net, runtime=True, scale=None)
-    assert not result and str(result).startswith("1 of 1 outputs differ: ")
+    assert not result and str(result).startswith("1 of 1 output differs: ")
 
 
 @pytest.mark.parametrize(
@@ -227,3 +228,37 @@ def test_results_beyond_float16_are_measured():
 def test_devices_that_do_not_run_the_net_are_errors(options, error, message):
     with pytest.raises(error, match=message):
         onnx2ncnn.verify(CONVOLUTIONAL, **options)
+
+
+def test_the_order_of_nearly_equal_scores_is_not_compared():
+    compare = _scripts.compare
+    expected = np.arange(40, dtype=np.float32).reshape(10, 4)
+    swapped = expected[[0, 1, 2, 3, 4, 5, 6, 7, 9, 8]]
+
+    def judged(got, others):
+        told = compare.distance("y", got, expected, 1e-3)
+        return compare.where_determined(told, got, expected, others, 1e-3)
+
+    # Two rows change their order in runs of the model: the others are compared.
+    result = judged(swapped, [expected, swapped])
+    assert result["same"] and "without 8 of 40 elements" in result["note"]
+    wrong = swapped.copy()
+    wrong[0, 0] = 9
+    assert not judged(wrong, [expected, swapped])["same"]
+    # The model always has this order.
+    assert not judged(swapped, [expected, expected])["same"]
+    # No element has the same place in all runs.
+    result = judged(swapped, [expected, expected[::-1] + 100])
+    assert not result["same"] and "which rounding decides" in result["note"]
+
+
+def test_the_net_of_another_model_is_no_net_of_this_one():
+    other = onnx2ncnn.convert(model("network/digits"))
+    with pytest.raises(ValueError, match="is it the net of another model"):
+        onnx2ncnn.verify(CONVOLUTIONAL, other)
+
+
+def test_results_are_short_in_a_cell():
+    net = onnx2ncnn.convert(CONVOLUTIONAL)
+    for result in (onnx2ncnn.verify(CONVOLUTIONAL, net), onnx2ncnn.verify(CONVOLUTIONAL, net, layers=True)):
+        assert repr(result) == f"<onnx2ncnn.{type(result).__name__}: {result}>" and len(repr(result)) < 200

@@ -168,8 +168,8 @@ impl Conversion {
         })
     }
 
-    /// Returns whether the model sorts elements by their values: equal ones may have another order in the
-    /// net.
+    /// Returns whether the model sorts elements by their values: rounding decides the order of nearly equal
+    /// ones.
     ///
     /// # Errors
     ///

@@ -53,6 +53,12 @@ pub use python::{COMPARE, INT8_COSINE, MAX_LOSS, MODELS_TOLERANCE, QUANTIZE, SIZ
 #[doc(hidden)]
 pub use quantize::candidates;
 
+/// Returns the conditions on the free sizes of a net as a few clauses; `None` if there are none.
+#[doc(hidden)]
+pub fn conditions_in_words(conversion: &onnx2ncnn::Conversion) -> Option<String> {
+    condition::describe(conversion, false).map(|text| text.replace(" (-v)", ""))
+}
+
 /// Runs the command line `words`, of which the first is the name of the program, and returns its exit code.
 /// Help, and errors of the command line, end the process. `program` runs the command line of each model of a
 /// batch.

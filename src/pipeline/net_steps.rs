@@ -93,7 +93,7 @@ impl NetSteps<'_> {
         if options.quantization() == Quantization::Int8
             && !net.layers.iter().any(|layer| layer.layer.is_int8())
         {
-            self.warnings.push("no node of the model can be an int8 layer".to_owned());
+            self.warnings.push("no node of the model can be an int8 layer; the command quantize makes int8 layers of floats, by samples".to_owned());
         }
         self.warnings.extend(weights_in_blocks(net, options));
         self.warnings.extend(deep_net(net)?);

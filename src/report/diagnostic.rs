@@ -68,8 +68,10 @@ pub struct RemedyPart {
     pub options: BTreeMap<&'static str, Value>,
     /// The options as words of the command line, without quotes.
     pub words: Vec<String>,
-    /// The percentage of the weights that is converted; of the nodes, if the model has hardly any weights.
+    /// The percentage that is converted.
     pub percent: u64,
+    /// What it counts: `weights`; `weights and nodes`, if the model has hardly any weights.
+    pub counted: &'static str,
 }
 
 impl Diagnostic {
@@ -149,7 +151,7 @@ impl RemedyPart {
         if !remedy.split_at.is_empty() {
             options.insert("split_at", remedy.split_at.clone().into());
         }
-        RemedyPart { options, words: remedy.words(), percent: remedy.percent }
+        RemedyPart { options, words: remedy.words(), percent: remedy.percent, counted: remedy.counted() }
     }
 }
 

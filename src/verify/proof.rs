@@ -68,6 +68,11 @@ impl WindowProof {
         WindowProof::without_layers(pair, State::Differs, "the net has no such blob")
     }
 
+    /// Returns whether the net lacks the blob.
+    fn is_missing(&self) -> bool {
+        self.state == State::Differs && self.layers.is_empty()
+    }
+
     /// The window of an output that is no value of the model.
     pub(super) fn unknown(pair: &Pair) -> WindowProof {
         WindowProof::without_layers(pair, State::NotCovered, "the model has no value of this name")
@@ -131,9 +136,14 @@ impl Proof {
     ///
     /// # Errors
     ///
-    /// `Usage`, with the reason of the first window.
+    /// `Usage`: the net has no blob of a window; or none could be computed, with the reason of the first.
     pub fn compared(proofs: Vec<Proof>) -> Result<Vec<Proof>> {
-        let mut windows = proofs.iter().flat_map(|proof| &proof.windows);
+        let windows = || proofs.iter().flat_map(|proof| &proof.windows);
+        if windows().next().is_some() && windows().all(WindowProof::is_missing) {
+            let message = "the net has no blob with the name of a value of the model";
+            return Err(Error::usage(message).help("is it the net of another model, or of other options?"));
+        }
+        let mut windows = windows();
         let first = windows.next().filter(|first| first.state == State::NotCovered);
         match first.filter(|_| windows.all(|window| window.state == State::NotCovered)) {
             Some(first) => {

@@ -68,7 +68,7 @@ pub struct Remedy {
     pub flags: Vec<&'static str>,
     /// The percentage of the weights that is converted.
     pub percent: u64,
-    /// Whether it is the percentage of the nodes: the model has hardly any weights.
+    /// Whether it counts the nodes, too: the model has hardly any weights.
     pub counts_nodes: bool,
 }
 
@@ -110,7 +110,7 @@ impl Remedy {
 
     /// Returns what the percentage counts.
     pub fn counted(&self) -> &'static str {
-        if self.counts_nodes { "nodes" } else { "weights" }
+        if self.counts_nodes { "weights and nodes" } else { "weights" }
     }
 
     /// Returns these options in addition to others.

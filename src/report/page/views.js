@@ -66,8 +66,8 @@ function showDiagnostics() {
     if (found.help) card.append(make("p", { text: "Help: " + found.help }));
     room.append(card);
   }
-  for (const { words, percent } of report.remedies) {
-    const what = percent === 100 ? "These options convert the whole model" : "These options convert a part with " + percent + " % of the weights";
+  for (const { words, percent, counted } of report.remedies) {
+    const what = percent === 100 ? "These options convert the whole model" : "These options convert a part with " + percent + " % of the " + counted;
     const line = words.map((word) => /^[\w\-./:=,]+$/.test(word) ? word : '"' + word + '"').join(" ");
     room.append(make("div", { class: "card" }, make("span", { class: "kind", text: what }), make("p", {}, make("code", { text: line }), copyButton(line, "the options"))));
   }

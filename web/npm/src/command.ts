@@ -135,10 +135,10 @@ function tell(report: Report): void {
     say(describe(found));
     if (found.help) say(`  help: ${found.help}`);
   }
-  for (const { words, percent } of report.remedies) {
+  for (const { words, percent, counted } of report.remedies) {
     const line = words.map(quoted);
     if (line.includes(undefined)) continue;
-    say(percent === 100 ? "help: this converts the whole model" : `help: this converts a part with ${percent} % of the weights`);
+    say(percent === 100 ? "help: this converts the whole model" : `help: this converts a part with ${percent} % of the ${counted}`);
     say(`  ${line.join(" ")}`);
   }
   if (net) say(`loads in ncnn ${net.oldest_ncnn} and later`);

@@ -14,7 +14,7 @@ export interface Report {
   nodes: NodePart[];
   passes: PassPart[];
   diagnostics: Diagnostic[];
-  remedies: { options: Record<string, unknown>; words: string[]; percent: number }[];
+  remedies: { options: Record<string, unknown>; words: string[]; percent: number; counted: "weights" | "weights and nodes" }[];
   /** The comparison of the net with the model, which needs ncnn and onnxruntime. */
   comparison?: { outputs: Distance[]; layers: Distance[]; seconds?: number };
 }
