@@ -54,7 +54,7 @@ pub use api::{
 };
 pub use bundle::{BUNDLE_VERSION, Bundle, BundleNet, convert_folder};
 pub use example::Language;
-pub use graph::Unfused;
+pub use graph::{CustomLayer, CustomParam, CustomWeight, Unfused};
 pub use lower::{AssumedFact, Assumption};
 pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::blocks::Weights;

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::ptr;
 
 use onnx2ncnn::error::Error;
-use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::{Converter, Input, Proof, Refusal, State};
 
 /// The least bytes of a part, but for the last.
@@ -177,7 +176,7 @@ impl Converted {
                 (param, bin)
             }
         };
-        let net = Net::read(&param, bin.into())?;
+        let net = self.conversion.read_net(&param, bin.into())?;
         Ok(self.conversion.prove(&self.converter, &self.input, &net)?)
     }
 }

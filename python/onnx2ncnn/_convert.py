@@ -31,6 +31,8 @@ def convert(model: Model, **options: Unpack[Options]) -> Net:
         fp16: Write weights in float16.
         precise: Let all layers compute in float32 on processors that compute in float16.
         careful: Avoid the least exact transform of convolutions on such processors.
+        custom_layers: Operators that layers of your own compute, as dictionaries with the fields of docs/custom-layers.md. They are written as
+            declared, and not checked.
         float32: Nodes whose results stay in float32 on such processors, by their names or those of their outputs, and inputs. `verify`
             finds those that are too large for float16.
         weights: The weights of matrix products and tables: "float"; "keep" for the integers in blocks of the model; or "int8", "int6",

@@ -45,6 +45,7 @@ class Options(TypedDict, total=False):
     weights: str
     precise: bool
     careful: bool
+    custom_layers: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None
     float32: str | Iterable[str] | None
     kv_cache: bool
     int8: bool

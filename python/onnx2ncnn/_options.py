@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import json
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -143,6 +144,16 @@ def _pairs(option: str, value: Any) -> list[tuple[str, str]]:
     return pairs
 
 
+def _layers(option: str, value: Any) -> list[str]:
+    if value is None:
+        return []
+    layers = [value] if isinstance(value, Mapping) else list(value)
+    for layer in layers:
+        if not isinstance(layer, Mapping):
+            raise TypeError(f"{option} has dictionaries, not {type(layer).__name__}")
+    return [json.dumps(dict(layer)) for layer in layers]
+
+
 def _arrays(option: str, value: Any) -> list[tuple[str, list[int], list[int] | list[float]]]:
     return [(name, *elements(name, array)) for name, array in _mapping(option, value).items()]
 
@@ -239,6 +250,12 @@ def _array_text(option: str, item: tuple[str, list[int], list[Any]], file: Path)
     return f"{name}=@{file}"
 
 
+def _layer_text(option: str, item: str, file: Path) -> str:
+    file = file.with_suffix(".json")
+    file.write_text(f'{{"layer": [{item}]}}')
+    return str(file)
+
+
 def _pair_text(option: str, item: tuple[str, str], file: Path) -> str:
     return "=".join(item)
 
@@ -270,6 +287,7 @@ _FORMS = {
     "weights": _Form("str", _weights, default="float"),
     "shape": _Form("Shapes | None", _shapes, _shape_text),
     "array": _Form("Mapping[str, Any] | None", _arrays, _array_text),
+    "layer": _Form("Mapping[str, Any] | Iterable[Mapping[str, Any]] | None", _layers, _layer_text),
     "pair": _Form("Mapping[str, str] | None", _pairs, _pair_text),
 }
 

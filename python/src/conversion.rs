@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use onnx2ncnn::cli;
 use onnx2ncnn::error::{Error, Result};
-use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::report::Report;
 use onnx2ncnn::{Converter, Dim, HalfBlob, Input, Port, Proof};
 use pyo3::prelude::*;
@@ -181,7 +180,7 @@ impl Conversion {
     /// Compares the net of these files with the model.
     fn prove(&self, py: Python<'_>, param: PyBackedBytes, bin: PyBackedBytes) -> PyResult<ProofParts> {
         run(py, || {
-            let net = Net::read(&param, shared(bin)).map_err(|errors| {
+            let net = self.conversion.read_net(&param, shared(bin)).map_err(|errors| {
                 let help = "`onnx2ncnn check` lists all faults";
                 Error::usage("the files are not those of a net").caused_by(errors).help(help)
             })?;

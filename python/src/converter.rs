@@ -8,7 +8,7 @@ use ndarray::{ArrayD, IxDyn};
 use onnx2ncnn::error::Error;
 use onnx2ncnn::report::Report;
 use onnx2ncnn::tensor::{Array, DType, Dim, Elements};
-use onnx2ncnn::{Input, OptionKind, OptionValue, Purpose, Weights};
+use onnx2ncnn::{CustomLayer, Input, OptionKind, OptionValue, Purpose, Weights};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -74,6 +74,13 @@ fn value(kind: OptionKind, item: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
             OptionValue::Array((name, numbers.array(&shape)?))
         }
         OptionKind::Pair => OptionValue::Pair(item.extract()?),
+        OptionKind::Layer => {
+            let text = item.extract::<String>()?;
+            let layer = CustomLayer::from_json(&text);
+            OptionValue::Layer(
+                layer.map_err(|error| PyValueError::new_err(format!("custom_layers: {error}")))?,
+            )
+        }
         other => return Err(PyValueError::new_err(format!("the extension has no {other:?}"))),
     })
 }

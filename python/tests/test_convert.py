@@ -207,3 +207,20 @@ def test_messages_name_arguments_of_python():
     with pytest.raises(ValueError) as failure:
         onnx2ncnn.convert(model("network/digits"), mean=[1, 2])
     assert "`mean`" in str(failure.value) and "--" not in str(failure.value)
+
+
+def test_layers_of_your_own_are_declared(tmp_path):
+    node = helper.make_node("Lift", ["x", "table"], ["y"], domain="my.ops", gain=0.5)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4, 8]) for name in "xy")
+    table = numpy_helper.from_array(np.arange(4, dtype=np.float32), "table")
+    graph = helper.make_graph([node], "g", [x], [y], [table])
+    made = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my.ops", 1)])
+    layer = {"operator": "my.ops.Lift", "type": "Lift", "params": {"0": "gain"}, "weights": [1], "elementwise": True}
+    net = onnx2ncnn.convert(made, custom_layers=[layer])
+    assert "Lift" in net.param and " 0=5.0e-01" in net.param and np.frombuffer(net.bin, np.float32)[1:].tolist() == [0, 1, 2, 3]
+    assert net.report["options"]["custom_layers"] == [layer] and "declared and not checked: Lift" in net.warnings[0]
+    with pytest.raises(ValueError, match="as in the name of a class"):
+        onnx2ncnn.convert(made, custom_layers={**layer, "type": "My Lift"})
+    onnx.save(made, tmp_path / "m.onnx")
+    onnx2ncnn.convert_many([tmp_path / "m.onnx"], tmp_path / "out", custom_layers=layer)
+    assert (tmp_path / "out" / "m.ncnn.param").read_text() == net.param

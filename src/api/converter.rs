@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::{Conversion, Refusal, Simplified};
 use crate::error::{Error, Errors};
+use crate::graph::CustomLayer;
 use crate::onnx::{Input, Sources};
 use crate::pass::blocks::Weights;
 use crate::pass::quantized::Quantization;
@@ -53,6 +54,9 @@ macro_rules! setter {
     };
     (numbers $name:ident: $type:ty, $($doc:tt)*) => {
         setter! { $name [] (numbers: impl IntoIterator<Item = f64>) |field| field.extend(numbers), $($doc)* }
+    };
+    (layers $name:ident: $type:ty, $($doc:tt)*) => {
+        setter! { $name [] (layers: impl IntoIterator<Item = CustomLayer>) |field| field.extend(layers), $($doc)* }
     };
     (name $name:ident: $type:ty, $($doc:tt)*) => {
         setter! { $name [] (name: impl Into<String>) |field| field.extend([name.into()]), $($doc)* }

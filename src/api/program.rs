@@ -83,9 +83,11 @@ impl Conversion {
             rest: rest.as_ref(),
             text,
         };
-        let text =
-            example::program(&subject, &Files { program: &program, param: &param, bin: &bin }, language)?;
-        let mut files = vec![(path.to_owned(), text)];
+        let of_net = Files { program: &program, param: &param, bin: &bin };
+        let mut files = vec![(path.to_owned(), example::program(&subject, &of_net, language)?)];
+        if self.net.has_custom_layers() {
+            files.extend(example::custom_layers(&subject, &of_net, language, path)?);
+        }
         let operators = matches!(rest, Some(Rest::Computed(_))).then_some(operators);
         let companions = language.companions(path).into_iter().chain(operators);
         files.extend(companions.map(|(path, text)| (path, text.to_owned())));

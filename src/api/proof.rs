@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::Path;
 
+use bytes::Bytes;
+
 use super::free_size::known_shape;
 use super::{Conversion, Converter, Refusal};
 use crate::Weights;
@@ -102,7 +104,7 @@ impl Conversion {
                 Ok(bytes)
             };
             let unread = |errors: Errors| Error::internal(format!("the new files cannot be read: {errors}"));
-            let net = Net::read(&content(param)?, content(bin)?.into()).map_err(unread)?;
+            let net = self.read_net(&content(param)?, content(bin)?.into()).map_err(unread)?;
             proofs = Proof::compared(self.prove(converter, input, &net)?)?;
             if let Some(first) = Proof::first_difference(&proofs) {
                 let message = format!("{}: \"{}\": {}", Proof::verdict(&proofs), first.value, first.reason);
@@ -112,6 +114,15 @@ impl Conversion {
             Ok(Some(self.comparison(&proofs)))
         })?;
         Ok((self.move_staged(staged)?, proofs))
+    }
+
+    /// Reads a net that this conversion wrote, with the layers of the user that it has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Net::read`].
+    pub fn read_net(&self, param: &[u8], bin: Bytes) -> std::result::Result<Net, Errors> {
+        self.net().read_like(param, bin)
     }
 
     /// Returns the report of the written files with the result of [`Conversion::prove`] for each blob: the

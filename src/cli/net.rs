@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use onnx2ncnn::Refusal;
-use onnx2ncnn::error::{Error, ErrorKind};
+use onnx2ncnn::error::{Error, ErrorKind, Errors};
 use onnx2ncnn::ncnn::{LayerName, Net};
 
 use super::terminal::{BAD, HELP, labelled, list, printable};
@@ -21,10 +22,19 @@ pub(super) fn bin_next_to(param: &Path) -> PathBuf {
 
 /// Reads a net; the errors have its file.
 pub(super) fn read_net(param: &Path, bin: &Path) -> Result<Net, Refusal> {
+    read_net_by(param, bin, Net::read)
+}
+
+/// Reads a net by a function; the errors have its file.
+pub(super) fn read_net_by(
+    param: &Path,
+    bin: &Path,
+    read_bytes: impl FnOnce(&[u8], Bytes) -> std::result::Result<Net, Errors>,
+) -> Result<Net, Refusal> {
     let read = |path: &Path| {
         std::fs::read(path).map_err(|error| Error::io("the file cannot be read", error).in_file(path))
     };
-    Ok(Net::read(&read(param)?, read(bin)?.into()).map_err(|errors| errors.in_file(param))?)
+    Ok(read_bytes(&read(param)?, read(bin)?.into()).map_err(|errors| errors.in_file(param))?)
 }
 
 /// Returns whether a file could not be read at all.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::path::Path;
 
 use clap::builder::{
     PathBufValueParser, PossibleValuesParser, StringValueParser, TypedValueParser, ValueParser,
@@ -12,7 +13,10 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::tensor::DType;
-use onnx2ncnn::{Converter, OptionInfo, OptionKind, OptionValue, Options, Purpose, Weights, options};
+use onnx2ncnn::{
+    Converter, CustomLayer, OptionInfo, OptionKind, OptionValue, Options, Purpose, Weights, options,
+};
+use serde::Deserialize;
 
 use super::input_value::parse_input_value;
 use super::shape::parse_input_shape;
@@ -128,6 +132,10 @@ impl<C: Chosen> FromArgMatches for Requested<C> {
                     let lists = matches.get_many::<List>(info.name).into_iter().flatten();
                     lists.flat_map(|list| &list.0).cloned().collect()
                 }
+                OptionKind::Layer => {
+                    let lists = matches.get_many::<List>(info.name).into_iter().flatten();
+                    lists.flat_map(|list| &list.0).cloned().collect()
+                }
                 _ => matches.get_many(info.name).into_iter().flatten().cloned().collect(),
             };
             values.into_iter().map(|value| (info.name, value))
@@ -186,6 +194,7 @@ fn parser(kind: OptionKind) -> ValueParser {
         OptionKind::Number => text.try_map(|text| parse_numbers(&text)).into(),
         OptionKind::Path => PathBufValueParser::new().map(OptionValue::Path).into(),
         OptionKind::Release => text.try_map(|text| parse_release(&text).map(OptionValue::Release)).into(),
+        OptionKind::Layer => PathBufValueParser::new().try_map(|path| read_layers(&path)).into(),
         OptionKind::Bytes => text.try_map(|text| parse_bytes(&text).map(OptionValue::Bytes)).into(),
         OptionKind::Weights => PossibleValuesParser::new(Weights::NAMES.map(|(name, _)| name))
             .try_map(|name| name.parse().map(OptionValue::Weights))
@@ -209,6 +218,30 @@ fn parse_release(text: &str) -> std::result::Result<u32, String> {
 /// Items with commas between them.
 #[derive(Clone, Debug)]
 struct List(Vec<OptionValue>);
+
+/// A file of layers of the user.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LayersFile {
+    layer: Vec<CustomLayer>,
+}
+
+/// Reads the layers of the user from a file.
+fn read_layers(path: &Path) -> std::result::Result<List, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("the file cannot be read: {error}"))?;
+    let of_toml = || {
+        toml::from_str(&text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or(&text);
+            format!("line {}: {}", before.matches('\n').count() + 1, error.message())
+        })
+    };
+    let file: LayersFile = match path.extension().is_some_and(|ending| ending == "json") {
+        true => serde_json::from_str(&text).map_err(|error| error.to_string())?,
+        false => of_toml()?,
+    };
+    file.layer.iter().try_for_each(CustomLayer::check)?;
+    Ok(List(file.layer.into_iter().map(OptionValue::Layer).collect()))
+}
 
 /// Parses names with commas between them; those between the sizes of an input, as in `ids:int64[1,S]`, belong
 /// to its name.

@@ -5,6 +5,7 @@ pub(crate) mod fixpoint;
 pub(crate) mod groups;
 pub(crate) mod index;
 pub(crate) mod int;
+pub(crate) mod intern;
 pub(crate) mod limits;
 pub(crate) mod near;
 pub(crate) mod output;

@@ -130,7 +130,8 @@ const EXPLANATIONS: [(u16, &str, &str); 17] = [
     (
         9,
         "the operator is not known",
-        "No conversion exists for the operator in its domain. SUPPORTED.md lists the operators that are converted. --outputs cuts \
+        "No conversion exists for the operator in its domain. SUPPORTED.md lists the operators that are converted. If a layer \
+         of your own computes it, --custom-layers declares it, and the refusal prints a declaration. --outputs cuts \
          the graph before the node; a node in the middle can be left out with --outputs for the part before it and --inputs for \
          the part after it.",
     ),

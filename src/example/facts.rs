@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::Language;
+use super::custom::CustomText;
 use super::pixels::Pixels;
 use super::purpose::{Purpose, Role, Source, is_of_encoder};
 use super::rest::{RestText, omitted};
@@ -42,6 +43,8 @@ pub(super) struct Facts<'a> {
     /// The maximum number of the tokens of all calls, if the net has one.
     most_tokens: Option<i64>,
     outputs: Vec<&'a str>,
+    /// The layers of the user.
+    custom: Vec<CustomText>,
     /// What the model computes behind them, and what a comment says if the program does not.
     rest: Option<RestText<'a>>,
     omitted: Option<String>,
@@ -168,6 +171,7 @@ impl<'a> Facts<'a> {
                 .filter(|(_, port)| port.int32)
                 .map(|(_, port)| port.blob.as_str())
                 .collect(),
+            custom: CustomText::all(subject.net),
             rest: rest.map(|rest| RestText::of(rest, language)),
             omitted: omitted(subject.rest),
             results: seen.outputs.iter().map(|port| port.blob.as_str()).collect(),

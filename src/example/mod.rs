@@ -6,6 +6,7 @@
 
 mod bounds;
 mod boxes;
+mod custom;
 mod facts;
 mod kotlin;
 mod metadata;
@@ -35,10 +36,12 @@ pub(crate) use subject::{
 pub(crate) use tail::Scale;
 
 /// The templates of programs, and those that they include.
-const TEMPLATES: [(&str, &str); 10] = [
+const TEMPLATES: [(&str, &str); 12] = [
     ("program.py", include_str!("templates/program.py.jinja")),
     ("results.py", include_str!("templates/results.py.jinja")),
     ("sequence.py", include_str!("templates/sequence.py.jinja")),
+    ("custom_layers.py", include_str!("templates/custom_layers.py.jinja")),
+    ("custom_layers.h", include_str!("templates/custom_layers.h.jinja")),
     ("program.cpp", include_str!("templates/program.cpp.jinja")),
     ("inputs.cpp", include_str!("templates/inputs.cpp.jinja")),
     ("results.cpp", include_str!("templates/results.cpp.jinja")),
@@ -108,6 +111,15 @@ impl Language {
         others.iter().any(|(name, text)| *name == BUILD_FILE && text.as_bytes() == found).then_some(file)
     }
 
+    /// Returns the name of the template of a program.
+    fn template(self) -> &'static str {
+        match self {
+            Language::Python => "program.py",
+            Language::Cpp => "program.cpp",
+            Language::Kotlin => "program.kt",
+        }
+    }
+
     /// Returns the file that a program needs next to it if it computes the rest of a model: its path and its
     /// text.
     pub(crate) fn operators(self, program: &Path) -> (PathBuf, &'static str) {
@@ -118,6 +130,27 @@ impl Language {
         };
         (program.with_file_name(name), text)
     }
+}
+
+/// Returns the file next to a program that has the layers of the user. One that exists is the user's, and is
+/// not returned.
+///
+/// # Errors
+///
+/// `Usage` if the language registers no layers. `Internal` if a template names a fact that does not exist.
+pub(crate) fn custom_layers(
+    subject: &Subject,
+    files: &Files,
+    language: Language,
+    program: &Path,
+) -> Result<Option<(PathBuf, String)>> {
+    let Some(path) = custom::file(language, program) else {
+        return Err(Error::usage("a program in Kotlin registers no layers of your own").in_file(program));
+    };
+    let failed = |error| Error::internal("the template of the layers is wrong").caused_by(error);
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let text = rendered(name, language, &Facts::of(subject, files, language)).map_err(failed)?;
+    Ok((!path.exists()).then_some((path, text)))
 }
 
 /// Returns the text of a program.
@@ -134,10 +167,10 @@ pub(crate) fn program(subject: &Subject, files: &Files, language: Language) -> R
         return Err(Error::usage(format!("the decoder reads {}: {what}", unknown.join(", "))));
     }
     let failed = |error| Error::internal("the template of the program is wrong").caused_by(error);
-    rendered(language, &facts).map_err(failed)
+    rendered(language.template(), language, &facts).map_err(failed)
 }
 
-fn rendered(language: Language, facts: &Facts) -> Rendered {
+fn rendered(template: &str, language: Language, facts: &Facts) -> Rendered {
     let mut environment = Environment::new();
     // A line that has only a statement or a comment leaves nothing in the program.
     let mut syntax = SyntaxConfig::builder();
@@ -152,10 +185,9 @@ fn rendered(language: Language, facts: &Facts) -> Rendered {
     for (name, text) in TEMPLATES {
         environment.add_template(name, text)?;
     }
-    let (name, literal): (_, fn(&str) -> String) = match language {
-        Language::Python => ("program.py", literal),
-        Language::Cpp => ("program.cpp", literal),
-        Language::Kotlin => ("program.kt", kotlin::literal),
+    let literal: fn(&str) -> String = match language {
+        Language::Python | Language::Cpp => literal,
+        Language::Kotlin => kotlin::literal,
     };
     environment.add_filter("quoted", move |value: Value| quoted(&value, literal));
     environment.add_filter("tuple", |value: Value| tuple(&value));
@@ -163,7 +195,7 @@ fn rendered(language: Language, facts: &Facts) -> Rendered {
     environment.add_filter("class", kotlin::class);
     environment.add_filter("camel", |name: String| kotlin::camel(&name));
     environment.add_filter("file_name", kotlin::file_name);
-    environment.get_template(name)?.render(Serde(facts))
+    environment.get_template(template)?.render(Serde(facts))
 }
 
 /// Returns a string literal, in quotes. Programs in Python and C++ read literals of JSON.

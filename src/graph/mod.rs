@@ -2,6 +2,7 @@
 
 mod attribute;
 mod check;
+pub(crate) mod custom;
 mod dump;
 mod edit;
 mod fact;
@@ -22,6 +23,8 @@ use crate::tensor::{Array, Range, SizeCondition, Tensor};
 
 pub(crate) use attribute::pairs;
 pub use attribute::{Attribute, AttributeMap};
+pub(crate) use custom::CustomLayers;
+pub use custom::{CustomLayer, CustomParam, CustomWeight};
 pub(crate) use fact::{Fact, Inferred};
 use lineage::Lineage;
 pub use symbol::Symbol;
@@ -81,6 +84,8 @@ pub struct Node {
     pub outputs: Ids,
     /// Attributes by name.
     pub attributes: AttributeMap,
+    /// The layer of the user that computes it.
+    pub custom: Option<Arc<CustomLayer>>,
 }
 
 impl Node {
@@ -96,7 +101,9 @@ impl Node {
 
     /// Returns the operator with its domain, unless that is ONNX's.
     pub fn qualified_op_type(&self) -> String {
-        if self.domain.is_empty() {
+        if let Some(custom) = &self.custom {
+            custom.operator.clone()
+        } else if self.domain.is_empty() {
             self.op_type.to_string()
         } else {
             format!("{}.{}", self.domain, self.op_type)

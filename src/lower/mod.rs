@@ -12,6 +12,7 @@ mod axes;
 mod broadcast;
 mod common_form;
 mod compose;
+mod custom;
 mod elements;
 mod energy;
 mod exact;
@@ -33,8 +34,8 @@ mod state;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use crate::error::{Error, Errors, Result, unsupported};
-use crate::graph::{DeferredErrors, Graph, Node, NodeId, Value, ValueId};
+use crate::error::{Error, ErrorCode, Errors, Result, unsupported};
+use crate::graph::{CustomLayer, DeferredErrors, Graph, Node, NodeId, Value, ValueId};
 use crate::ncnn::Net;
 use crate::op;
 use crate::op::Call;
@@ -110,7 +111,13 @@ pub(crate) fn lower_graph(
             _ => lower_node(graph, find, id, node, &state),
         };
         let skipped = reads_missing || lowered.is_err();
-        if let Err(error) = lowered {
+        if let Err(mut error) = lowered {
+            if error.code() == ErrorCode::UNKNOWN_OPERATOR && error.help_text().is_none() {
+                let line = CustomLayer::of_node(graph, node).to_line();
+                error = error.help(format!(
+                    "if a layer of your own computes it, declare it in a file for --custom-layers: {line}"
+                ));
+            }
             errors.push(error.at_node(|| node.at()));
         }
         let state = state.borrow();

@@ -177,6 +177,11 @@ impl Net {
         self.layers.iter().map(|layer| layer.layer.since()).max().unwrap_or(layer::OLDEST)
     }
 
+    /// Returns whether a layer is one of the user.
+    pub(crate) fn has_custom_layers(&self) -> bool {
+        self.layers.iter().any(|layer| matches!(layer.layer, Layer::Custom(_)))
+    }
+
     /// Returns whether a weight has float16 elements: of a net that was read, in its file.
     pub fn has_half_weights(&self) -> bool {
         let mut weights = self.layers.iter().flat_map(|layer| layer.layer.weights());

@@ -17,7 +17,8 @@ use super::tensor::Tensors;
 use super::types::{Declared, Types, name_of};
 use crate::common::limits;
 use crate::error::{Error, NodeAt, Result, invalid};
-use crate::graph::{Capture, Graph, Ids, Node, Symbols, Value, ValueId};
+use crate::graph::custom::{CUSTOM_DOMAIN, CUSTOM_OPERATOR};
+use crate::graph::{Capture, CustomLayers, Graph, Ids, Node, Symbols, Value, ValueId};
 use crate::tensor::{Dim, SourceBytes};
 
 /// The domain that need not be imported: onnxruntime accepts such models.
@@ -37,6 +38,7 @@ pub(super) struct Reader<'m> {
     pub inlined: usize,
     types: Types,
     functions: Functions<'m>,
+    layers: CustomLayers,
     opsets: &'m BTreeMap<String, i64>,
     pub words: Symbols,
     depth: usize,
@@ -92,6 +94,7 @@ impl<'m> Reader<'m> {
         external: ExternalFiles,
         model: &'m ModelProto,
         opsets: &'m BTreeMap<String, i64>,
+        layers: &CustomLayers,
     ) -> Result<Self> {
         Ok(Reader {
             tensors: Tensors::new(source, external),
@@ -99,7 +102,8 @@ impl<'m> Reader<'m> {
             calls: Vec::new(),
             inlined: 0,
             types: Types::default(),
-            functions: Functions::new(&model.functions)?,
+            functions: Functions::new(&model.functions, layers)?,
+            layers: layers.clone(),
             opsets,
             words: Symbols::default(),
             depth: 0,
@@ -322,7 +326,14 @@ impl<'m> Reader<'m> {
             inputs: inputs?,
             outputs: proto.output.iter().map(|_| known()).collect(),
             attributes: self.read_attributes(proto, body, scope)?,
+            custom: self.layers.find(domain_of(&proto.domain), proto.op_type.as_deref().unwrap_or_default()),
         };
+        if node.custom.is_some() {
+            // Nothing else is known of the operator, whatever its name is.
+            (node.domain, node.op_type) = (self.words.get(CUSTOM_DOMAIN), self.words.get(CUSTOM_OPERATOR));
+            body.graph.add_node(node);
+            return Ok(());
+        }
         if let Some(function) = self.functions.find(proto) {
             return self.nested(|reader| reader.inline(function, node, body));
         }

@@ -10,7 +10,7 @@ use super::proto::{FunctionProto, NodeProto};
 use super::scope::{Frame, Scope, Slot};
 use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::{AttributeMap, Node, Value, ValueId};
+use crate::graph::{AttributeMap, CustomLayers, Node, Value, ValueId};
 
 /// Domain, name and overload.
 type Key<'m> = (&'m str, &'m str, &'m str);
@@ -19,9 +19,13 @@ type Key<'m> = (&'m str, &'m str, &'m str);
 pub(super) struct Functions<'m>(BTreeMap<Key<'m>, &'m FunctionProto>);
 
 impl<'m> Functions<'m> {
-    pub fn new(protos: &'m [FunctionProto]) -> Result<Functions<'m>> {
+    /// Lists the functions, without those that layers of the user compute.
+    pub fn new(protos: &'m [FunctionProto], layers: &CustomLayers) -> Result<Functions<'m>> {
         let mut functions = BTreeMap::new();
-        for function in protos {
+        let name = |function: &FunctionProto| function.name.clone().unwrap_or_default();
+        let is_kept =
+            |function: &&FunctionProto| layers.find(domain_of(&function.domain), &name(function)).is_some();
+        for function in protos.iter().filter(|function| !is_kept(function)) {
             let key = key(&function.domain, &function.name, &function.overload);
             if functions.insert(key, function).is_some() {
                 invalid!("the function {}.{} is defined twice", key.0, key.1);

@@ -36,7 +36,7 @@ use bytes::Bytes;
 use crate::common::limits;
 use crate::common::output::{self, Staged};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{CustomLayers, Graph, ValueId};
 use crate::tensor::{RELEASED, SourceBytes};
 use external::{ExternalFiles, Folder};
 use opset::{domain_of, model_opsets};
@@ -66,11 +66,13 @@ pub struct ReadOptions {
     pub max_size: u64,
     /// The folder of external data; by default that of the model.
     pub data_dir: Option<PathBuf>,
+    /// The layers of the user.
+    pub layers: CustomLayers,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions { max_size: limits::MODEL_BYTES, data_dir: None }
+        ReadOptions { max_size: limits::MODEL_BYTES, data_dir: None, layers: CustomLayers::default() }
     }
 }
 
@@ -99,6 +101,7 @@ pub struct Model {
 pub(crate) struct Sources {
     model: Arc<SourceBytes>,
     external: ExternalFiles,
+    layers: CustomLayers,
     /// The files of external data, after the model has been read, and then that of the model. Bytes in memory
     /// have none.
     pub files: Vec<PathBuf>,
@@ -119,7 +122,7 @@ impl Sources {
         };
         let model = input.open(options.max_size)?;
         let files = model.path().map(Path::to_owned).into_iter().collect();
-        Ok(Sources { model, external, files })
+        Ok(Sources { model, external, layers: options.layers.clone(), files })
     }
 
     /// Reads the model.
@@ -129,7 +132,7 @@ impl Sources {
     /// `Io` if a file cannot be read, `Parse` if it is not an ONNX model, `Invalid` if the model breaks the
     /// specification, `Unsupported` for features that no later step could convert, `Limit` above a limit.
     pub fn read(&self) -> Result<Model> {
-        decode(&self.model, self.external.clone()).map_err(|error| match self.model.path() {
+        decode(&self.model, self.external.clone(), &self.layers).map_err(|error| match self.model.path() {
             Some(path) => error.in_file(path),
             None => error,
         })
@@ -181,10 +184,10 @@ pub struct About {
 
 /// Reads a new model, whose external data is found by location, and returns an error if that fails.
 fn read_again(model: &Arc<SourceBytes>, data: &BTreeMap<String, Bytes>) -> Result<()> {
-    decode(model, ExternalFiles::in_memory(Folder::none(), data)).map(drop)
+    decode(model, ExternalFiles::in_memory(Folder::none(), data), &CustomLayers::default()).map(drop)
 }
 
-fn decode(source: &Arc<SourceBytes>, external: ExternalFiles) -> Result<Model> {
+fn decode(source: &Arc<SourceBytes>, external: ExternalFiles, layers: &CustomLayers) -> Result<Model> {
     let bytes = source.bytes();
     limit::check_messages(&bytes, &|passed| {
         if passed.len() >= RELEASED {
@@ -204,7 +207,7 @@ fn decode(source: &Arc<SourceBytes>, external: ExternalFiles) -> Result<Model> {
         )));
     }
     let opsets = model_opsets(&model, ir_version)?;
-    let mut reader = body::Reader::new(source, external, &model, &opsets)?;
+    let mut reader = body::Reader::new(source, external, &model, &opsets, layers)?;
     let mut body = reader.read_main(&Parts::of_main(&main, graph))?;
     // Functions are inlined, and their domains with them.
     for function in &model.functions {
@@ -230,6 +233,11 @@ fn decode(source: &Arc<SourceBytes>, external: ExternalFiles) -> Result<Model> {
             graph_doc: graph.doc_string.clone(),
         },
         defaulted_inputs: body.defaulted_inputs,
-        sources: Sources { model: source.clone(), external: reader.tensors.external, files },
+        sources: Sources {
+            model: source.clone(),
+            external: reader.tensors.external,
+            layers: layers.clone(),
+            files,
+        },
     })
 }

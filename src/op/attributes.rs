@@ -117,6 +117,9 @@ impl Call<'_> {
     /// Refuses attributes that the version of the operator does not declare, attributes of another type, and
     /// flags other than 0 and 1.
     pub fn check_attributes(&self) -> Result<()> {
+        if self.node().custom.is_some() {
+            return Ok(());
+        }
         for (name, attribute) in &self.node().attributes {
             let at = |error: Error| error.at_part(format!("attribute {name}"));
             match self.op().schema.declared(name, self.node().version) {

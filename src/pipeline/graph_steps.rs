@@ -63,6 +63,10 @@ impl<'a> GraphSteps<'a> {
         let kept = KeptNodes::find(&graph, &options.float32)?;
         let asked = asked_release(options)?;
         passes::check_names(&options.skip)?;
+        let is_kept = options.emit_onnx.is_some() || options.keep_onnx;
+        if is_kept && graph.nodes().any(|(_, node)| node.custom.is_some()) {
+            return Err(Error::usage("a model with layers of your own is not written as ONNX"));
+        }
         let release = ncnn::release(asked)?;
         let (deferred, refused, simplified, scales) = Default::default();
         Ok(GraphSteps {

@@ -6,11 +6,12 @@ use std::sync::OnceLock;
 
 use super::composition::{Operators, costly};
 use super::float32::KeptNodes;
-use super::warning::{changed_names, deep_net, weights_in_blocks, without_scales};
+use super::warning::{changed_names, custom_layers, deep_net, weights_in_blocks, without_scales};
 use super::{Conversion, Options, Pass, Port};
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::lower::Assumption;
+use crate::ncnn::Embedding;
 use crate::ncnn::layer::EMPTY_BLOBS;
 use crate::ncnn::pass::OTHER_CONVOLUTIONS;
 use crate::ncnn::{Net, Scales};
@@ -95,6 +96,13 @@ impl NetSteps<'_> {
         {
             self.warnings.push("no node of the model can be an int8 layer; the command quantize makes int8 layers of floats, by samples".to_owned());
         }
+        let custom = custom_layers(net);
+        if custom.is_some() && options.embedding() != Embedding::default() {
+            let message =
+                "the binary form of the .param file has numbers for types, and layers of your own have names";
+            return Err(Error::usage(message));
+        }
+        self.warnings.extend(custom);
         self.warnings.extend(weights_in_blocks(net, options));
         self.warnings.extend(deep_net(net)?);
         let weight_elements = net.check().map_err(Error::into_internal)?;

@@ -1,6 +1,6 @@
 //! Warnings of a conversion.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Options;
 use crate::common::limits;
@@ -103,6 +103,16 @@ pub(super) fn deep_net(net: &Net) -> Result<Option<String>> {
     let warning =
         || format!("a path of {depth} layers takes {needed} KB of the stack of the thread that runs the net");
     Ok((depth > limits::SAFE_NET_DEPTH).then(warning))
+}
+
+/// Warns of layers of the user, of which nothing is checked.
+pub(super) fn custom_layers(net: &Net) -> Option<String> {
+    let layers = net.layers.iter().filter(|layer| matches!(layer.layer, Layer::Custom(_)));
+    let types: BTreeSet<&str> = layers.map(|layer| layer.layer.type_name()).collect();
+    let types: Vec<&str> = types.into_iter().collect();
+    let help = "a program registers them before it loads the net";
+    (!types.is_empty())
+        .then(|| format!("layers of your own, declared and not checked: {}; {help}", types.join(", ")))
 }
 
 /// Warns that another release may not read weights in blocks, or that no weights are in blocks although they

@@ -141,6 +141,7 @@ pub(crate) fn compute(layer: &Layer, bottoms: &[&Mat], tops: usize) -> Result<Ve
         | Layer::StatisticsPooling(_)
         | Layer::YoloDetectionOutput(_)
         | Layer::Yolov3DetectionOutput(_) => unsupported!("{} has no reference", layer.type_name()),
+        Layer::Custom(_) => unsupported!("{} is declared by the user, and not checked", layer.type_name()),
         // The tops of Split are its bottom.
         Layer::Input(_) | Layer::Split(_) => invalid!("{} is not computed", layer.type_name()),
     }

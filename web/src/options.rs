@@ -11,7 +11,7 @@ fn rows() -> impl Iterator<Item = &'static OptionInfo> {
     let in_memory = |info: &&OptionInfo| {
         let is_path = info.purpose == Purpose::File || info.kind == OptionKind::Path;
         // Refusals are always explained, and the memory is the limit.
-        !is_path && info.name != "explain" && info.kind != OptionKind::Bytes
+        !is_path && info.name != "explain" && !matches!(info.kind, OptionKind::Bytes | OptionKind::Layer)
     };
     onnx2ncnn::options().iter().filter(in_memory)
 }

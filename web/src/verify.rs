@@ -25,7 +25,7 @@ impl Model {
             }
             _ => return Err(thrown("a net has both files")),
         };
-        let net = Net::read(&param, bin.into()).map_err(thrown)?;
+        let net = conversion.read_net(&param, bin.into()).map_err(thrown)?;
         let proofs = conversion.prove(&converter, &input, &net).map_err(thrown)?;
         Ok(json!({ "verdict": Proof::verdict(&proofs), "proofs": proofs }).to_string())
     }

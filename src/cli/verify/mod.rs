@@ -153,7 +153,7 @@ pub(super) struct Verify {
 }
 
 /// The options of the net with which it is compared, and what they change besides.
-const COMPARED: [(&str, &str); 13] = [
+const COMPARED: [(&str, &str); 14] = [
     ("scale", ""),
     ("mean", ""),
     ("norm", ""),
@@ -165,6 +165,7 @@ const COMPARED: [(&str, &str); 13] = [
     ("kv_cache", ": both are called twice, and the second reads the caches of the first"),
     ("dequantize", ": the model is run without its rounding"),
     ("weights", ""),
+    ("custom_layers", ": the windows after these layers are compared, and they are not"),
     ("rename", ""),
     ("numbered", ""),
 ];

@@ -9,7 +9,7 @@ use onnx2ncnn::error::Error;
 use onnx2ncnn::report::Distance;
 use onnx2ncnn::{Conversion, Converter, Input, Proof, Refusal, State, WindowProof};
 
-use crate::cli::net::read_net;
+use crate::cli::net::read_net_by;
 use crate::cli::terminal::{BAD, STRONG, labelled, list, printable};
 
 /// The maximum number of listed windows, without -v.
@@ -22,7 +22,7 @@ pub(super) fn prove(
     model: &Input,
     (param, bin): (&Path, &Path),
 ) -> Result<Vec<Proof>, Refusal> {
-    let net = read_net(param, bin)?;
+    let net = read_net_by(param, bin, |param, bin| conversion.read_net(param, bin))?;
     Ok(Proof::compared(conversion.prove(converter, model, &net)?)?)
 }
 

@@ -68,6 +68,11 @@ macro_rules! layer {
             /// The number of tops.
             pub const TOPS: $crate::ncnn::layer::Arity = $tops;
 
+            /// Returns the name in ncnn's layer registry.
+            pub fn type_name(&self) -> &'static str {
+                $name::TYPE
+            }
+
             /// Returns the params to write, sorted by id.
             pub fn params(&self) -> $crate::ncnn::layer::Params {
                 let mut params = $crate::ncnn::layer::Params::new();
@@ -242,7 +247,7 @@ macro_rules! layers {
         impl Layer {
             /// Returns the name in ncnn's layer registry.
             pub fn type_name(&self) -> &'static str {
-                match self { $( Layer::$name(_) => $name::TYPE, )* }
+                match self { $( Layer::$name(layer) => layer.type_name(), )* }
             }
 
             /// Returns the number of bottoms.
@@ -298,7 +303,8 @@ macro_rules! layers {
 
             /// Returns the tables of all layers.
             pub fn tables() -> Vec<LayerInfo> {
-                vec![ $( $name::table(), )* ]
+                // A layer of the user has no type before it is declared.
+                [ $( $name::table(), )* ].into_iter().filter(|table| !table.type_name.is_empty()).collect()
             }
         }
     };

@@ -7,6 +7,7 @@
 mod activation;
 mod attention;
 mod convolution;
+mod custom;
 mod define;
 mod elementwise;
 mod facts;
@@ -45,6 +46,7 @@ pub(crate) use define::layer;
 pub use activation::*;
 pub use attention::*;
 pub use convolution::*;
+pub use custom::Custom;
 pub use elementwise::*;
 pub use fold::*;
 pub use foreign::*;
@@ -290,6 +292,7 @@ layers! {
     CopyTo,
     Crop,
     CumulativeSum,
+    Custom,
     Deconvolution,
     Deconvolution1D,
     Deconvolution3D,

@@ -21,6 +21,9 @@ use weights::Reader;
 /// The magic number in the first bytes of the binary form.
 const MAGIC: [u8; 4] = super::text::MAGIC.to_le_bytes();
 
+/// The layers of the user by their names.
+type CustomByName = BTreeMap<String, Layer>;
+
 /// A layer as its file states it.
 struct Entry {
     /// The line of the text, or the index in the binary form.
@@ -51,12 +54,27 @@ impl Net {
     /// Each fault with its line: `Invalid` if the runtime would not load the files, or misread them, or lack
     /// a blob that it has freed after another reader; `Unsupported` for a layer that is not known here.
     pub fn read(param: &[u8], bin: Bytes) -> std::result::Result<Net, Errors> {
+        Net::read_with(param, bin, &CustomByName::new())
+    }
+
+    /// Like [`Net::read`], of files that may have the layers of the user that this net has, by their names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Net::read`].
+    #[cfg(feature = "verify")]
+    pub(crate) fn read_like(&self, param: &[u8], bin: Bytes) -> std::result::Result<Net, Errors> {
+        let custom = self.layers.iter().filter(|layer| matches!(layer.layer, Layer::Custom(_)));
+        Net::read_with(param, bin, &custom.map(|layer| (layer.name.clone(), layer.layer.clone())).collect())
+    }
+
+    fn read_with(param: &[u8], bin: Bytes, custom: &CustomByName) -> std::result::Result<Net, Errors> {
         let (counts, entries) = if param.starts_with(&MAGIC) {
             binary::entries(param)?
         } else {
             let text = std::str::from_utf8(param);
             let wrong = |_| Error::invalid("the .param file is neither text nor its binary form");
-            text::entries(text.map_err(wrong)?)?
+            text::entries(text.map_err(wrong)?, custom)?
         };
         let mut wiring = Wiring::new(bin);
         let found = entries.len();

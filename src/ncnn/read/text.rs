@@ -1,6 +1,6 @@
 //! The layers of the text of a `.param` file (`Net::load_param`, `ParamDict::load_param`).
 
-use super::{Counts, Entry};
+use super::{Counts, CustomByName, Entry};
 use crate::error::{Error, Result, invalid};
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{Param, Stated, StatedParams};
@@ -10,7 +10,7 @@ use crate::ncnn::text::{ARRAY, MAGIC};
 const SCANNED: usize = 15;
 
 /// Returns the numbers of layers and blobs, and the layers.
-pub(super) fn entries(text: &str) -> Result<(Counts, Vec<Result<Entry>>)> {
+pub(super) fn entries(text: &str, custom: &CustomByName) -> Result<(Counts, Vec<Result<Entry>>)> {
     let lines = text.lines().zip(1_usize..).map(|(line, number)| (line.trim(), number));
     let mut lines = lines.filter(|(line, _)| !line.is_empty());
     let magic = lines.next().map(|(line, _)| line);
@@ -21,19 +21,20 @@ pub(super) fn entries(text: &str) -> Result<(Counts, Vec<Result<Entry>>)> {
     let numbers: Vec<usize> = head.split_whitespace().map_while(|word| word.parse().ok()).collect();
     let [layers, blobs] = *numbers else { invalid!("line 2 has no numbers of layers and blobs: \"{head}\"") };
     let entry = |(line, number): (&str, usize)| {
-        entry(line, number).map_err(|error| error.in_part(&format!("line {number}")))
+        entry(line, number, custom).map_err(|error| error.in_part(&format!("line {number}")))
     };
     Ok((Counts { layers, blobs }, lines.map(entry).collect()))
 }
 
-fn entry(line: &str, number: usize) -> Result<Entry> {
+fn entry(line: &str, number: usize, custom: &CustomByName) -> Result<Entry> {
     let mut words = Words(line);
     let (type_name, name) = (words.next()?, words.next()?.to_owned());
     let (bottoms, tops) = (words.count()?, words.count()?);
     let mut names =
         |count: usize| (0..count).map(|_| words.next().map(str::to_owned)).collect::<Result<Vec<_>>>();
     let (bottoms, tops) = (names(bottoms)?, names(tops)?);
-    let layer = Layer::named(type_name).ok_or_else(|| unknown(type_name));
+    let declared = custom.get(&name).filter(|layer| layer.type_name() == type_name);
+    let layer = declared.cloned().or_else(|| Layer::named(type_name)).ok_or_else(|| unknown(type_name));
     let layer = layer.and_then(|layer| Ok((layer, read_params(words.0)?)));
     let (location, type_name) = (format!("line {number}"), type_name.to_owned());
     Ok(Entry { location, type_name, name, bottoms, tops, layer })

@@ -119,6 +119,14 @@ fn expected(layer: &Layer, params: &StatedParams) -> Result<Vec<Expected>> {
         let present = params.int(id, 1)? != 0;
         Ok(names.iter().filter(|_| present).map(|name| (*name, Raw, vec![size])).collect())
     };
+    if let Layer::Custom(custom) = layer {
+        let weights = custom.weights();
+        let sized = weights.iter().map(|weight| {
+            let len = i32::try_from(weight.tensor.len()).map_err(|_| too_large())?;
+            Ok((weight.name, weight.storage, vec![len]))
+        });
+        return sized.collect();
+    }
     let size = |id| params.int(id, 0);
     // The weight and the bias of a convolution or a linear map, and the scales of int8.
     let linear = |outputs: i32, bias: i32, len: i32, scales: i32| -> Result<Vec<Expected>> {

@@ -120,7 +120,7 @@ fn raw_data_are_not_copied() {
     graph.initializer.push(raw("c", DType::U8, &[1000], &[7; 1000]));
     file.write_all(&model(graph).encode_to_vec()).unwrap();
     let mapped = Input::Path(file.path().to_owned()).open(u64::MAX).unwrap();
-    let read = decode(&mapped, ExternalFiles::new(Folder::none())).unwrap();
+    let read = decode(&mapped, ExternalFiles::new(Folder::none()), &Default::default()).unwrap();
     let constant = read.graph.value_ids().find_map(|id| read.graph.value(id).constant.clone()).unwrap();
     let bytes = constant.raw_bytes().unwrap();
     let (all, part) = (mapped.bytes().as_ptr_range(), bytes.as_ptr_range());

@@ -177,7 +177,7 @@ fn a_file_that_changes_is_noticed() {
 fn models_from_pipes_have_no_folder() {
     let (_folder, model) = folder(&[("location", "data")]);
     let mapped = Input::Path(model).open(u64::MAX).unwrap();
-    let error = decode(&mapped, ExternalFiles::new(Folder::none())).unwrap_err();
+    let error = decode(&mapped, ExternalFiles::new(Folder::none()), &Default::default()).unwrap_err();
     assert!(error.help_text().unwrap().contains("--data-dir"), "{error}");
 }
 

@@ -43,6 +43,7 @@ NCNN = {
     "BlockEmbed": (3, 3, 1, {"bits": int, "term": int}),
     "BlockGemm": (3, 4, 1, {"columns": int, "term": int}),
     "CachedAttention": (6, 6, 3, {"hides_all": 0, "key_axis": int, "scale": float, "value_axis": int}),
+    "CustomLayer": (1, 2**31 - 1, 2**31 - 1, {}),
     "ExpertWeights": (2, 2, 1, {"experts": int, "multiply_adds": int}),
     "Frames": (2, 2, 1, {"axis": int, "dilation": int, "elements": int, "elements_first": int, "start": int, "stride": int}),
     "GatherAlong": (2, 2, 1, {"axis": int}),
@@ -288,7 +289,7 @@ def main():
     for domain, made in [("ncnn", NCNN), ("mmcv", FOREIGN), ("mmdeploy", FOREIGN), ("torchvision", TORCHVISION)]:
         for name, (least, most, outputs, attributes) in made.items():
             attributes = [(name, [(1, declared_attribute(value))]) for name, value in sorted(attributes.items())]
-            lines[domain, name] = line(domain, name, [1], [(1, count(least, most))], [(1, count(outputs, outputs))], attributes)
+            lines[domain, name] = line(domain, name, [1], [(1, count(least, most))], [(1, count(min(outputs, 1) if outputs == 2**31 - 1 else outputs, outputs))], attributes)
     print(HEAD, *(text for _, text in sorted(lines.items())), "];", sep="\n")
 
 

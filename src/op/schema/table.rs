@@ -346,6 +346,7 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     schema("ncnn", "BlockEmbed", &[1], &[(1, (3, 3))], &[(1, (1, 1))], &[("bits", &[(1, Int(None))]), ("term", &[(1, Int(None))])], &[]),
     schema("ncnn", "BlockGemm", &[1], &[(1, (3, 4))], &[(1, (1, 1))], &[("columns", &[(1, Int(None))]), ("term", &[(1, Int(None))])], &[]),
     schema("ncnn", "CachedAttention", &[1], &[(1, (6, 6))], &[(1, (3, 3))], &[("hides_all", &[(1, Int(Some(0)))]), ("key_axis", &[(1, Int(None))]), ("scale", &[(1, Float(None))]), ("value_axis", &[(1, Int(None))])], &[]),
+    schema("ncnn", "CustomLayer", &[1], &[(1, (1, MANY))], &[(1, (1, MANY))], &[], &[]),
     schema("ncnn", "ExpertWeights", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("experts", &[(1, Int(None))]), ("multiply_adds", &[(1, Int(None))])], &[]),
     schema("ncnn", "Frames", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("axis", &[(1, Int(None))]), ("dilation", &[(1, Int(None))]), ("elements", &[(1, Int(None))]), ("elements_first", &[(1, Int(None))]), ("start", &[(1, Int(None))]), ("stride", &[(1, Int(None))])], &[]),
     schema("ncnn", "GatherAlong", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("axis", &[(1, Int(None))])], &[]),

@@ -7,6 +7,7 @@
 
 mod attention;
 mod bnb;
+mod custom;
 mod decoder;
 mod deform;
 mod experts;
@@ -27,6 +28,7 @@ use crate::pass::builder::Term;
 pub(super) const FAMILIES: &[&[Row]] = &[
     OPS,
     bnb::OPS,
+    custom::OPS,
     decoder::OPS,
     deform::OPS,
     experts::OPS,

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{OptionInfo, OptionKind, OptionValue, Options, Purpose};
 use crate::error::{Error, Result};
+use crate::graph::CustomLayer;
 use crate::pass::blocks::Weights;
 use crate::tensor::{Array, DType, Dim, Elements};
 
@@ -71,6 +72,7 @@ fn value(info: &OptionInfo, items: Vec<OptionValue>) -> Option<Value> {
                 fields.insert(name, array_value(&array));
                 continue;
             }
+            OptionValue::Layer(layer) => serde_json::to_value(layer).ok()?,
             OptionValue::Pair((old, new)) => {
                 fields.insert(old, new.into());
                 continue;
@@ -133,6 +135,7 @@ fn scalar(kind: OptionKind, value: &Value) -> Option<OptionValue> {
         OptionKind::Bytes => OptionValue::Bytes(value.as_u64()?),
         OptionKind::Number => OptionValue::Number(value.as_f64()?),
         OptionKind::Weights => OptionValue::Weights(value.as_str()?.parse::<Weights>().ok()?),
+        OptionKind::Layer => OptionValue::Layer(CustomLayer::from_json(&value.to_string()).ok()?),
         OptionKind::Shape | OptionKind::Array | OptionKind::Pair => return None,
     })
 }

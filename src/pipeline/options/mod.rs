@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::limits;
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{CustomLayer, CustomLayers, Graph};
 use crate::ncnn::Embedding;
 use crate::onnx::ReadOptions;
 use crate::pass::blocks::Weights;
@@ -285,6 +285,8 @@ kinds! {
     Array((String, Array));
     /// The name of a value and the new name of its blob.
     Pair((String, String));
+    /// An operator that a layer of the user computes.
+    Layer(CustomLayer);
 }
 
 macro_rules! define {
@@ -339,6 +341,7 @@ impl Options {
         ReadOptions {
             max_size: self.max_size.unwrap_or(limits::MODEL_BYTES),
             data_dir: self.data_dir.clone(),
+            layers: CustomLayers::of(&self.custom_layers),
         }
     }
 

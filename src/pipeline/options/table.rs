@@ -116,6 +116,12 @@ macro_rules! for_each_option {
                 ..net("Avoid the least exact transform of convolutions on processors that compute in float16")
             };
 
+            /// Adds operators that layers of the user compute. They are written as declared, and not checked.
+            layers custom_layers: Vec<CustomLayer> =
+                net("Write the operators of a file as layers of your own, as it declares them")
+                    .takes("FILE.toml")
+                    .rare();
+
             /// Keeps the results of nodes in float32 on processors that compute in float16, which has no
             /// numbers above 65504. The layers that do the work of such a node compute in float32, and so do
             /// the layers that read its results. A name is the name of a node, of the output of a node, or of
