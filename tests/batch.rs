@@ -99,6 +99,14 @@ fn options_by_names_come_from_a_file() {
         "2 converted, 0 up to date",
     );
     assert_eq!(sizes("out/wide/b.ncnn.param"), "4");
+    // So do the contents of files that options name.
+    let declared = "[[layer]]\noperator = \"a.B\"\ntype = \"B\"\nelementwise = true\n";
+    room.put("own.toml", declared.as_bytes());
+    let line = "batch models -o own --config other.toml --custom-layers own.toml";
+    room.expect(line, 0, "2 converted, 0 up to date");
+    room.expect(line, 0, "0 converted, 2 up to date");
+    room.put("own.toml", format!("{declared}since = 20260113\n").as_bytes());
+    room.expect(line, 0, "2 converted, 0 up to date");
     room.put("onnx2ncnn.toml", b"[options]\nfp61 = true\n");
     room.expect("batch models -o out", 2, "onnx2ncnn.toml: fp61 is no option of batch");
     room.put("onnx2ncnn.toml", b"[options]\nncnn-version = 1\n");

@@ -149,6 +149,7 @@ fn mistakes_in_declarations_are_reported() {
     let declared = String::from_utf8_lossy(DECLARED).into_owned();
     for (before, after, said) in [
         ("type = \"Lift\"", "type = \"My Lift\"", "as in the name of a class"),
+        ("type = \"Lift\"", "type = \"Convolution\"", "ncnn has layers of the type Convolution"),
         ("type", "kind", "line 4: unknown field `kind`"),
         ("0 = \"scale\"", "30 = \"scale\"", "expected ids from 0 to 29, not \"30\""),
         ("outputs = [\"N, C, scale*H, scale*W\"]", "", "expected a shape for each output"),

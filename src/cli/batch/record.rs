@@ -33,7 +33,8 @@ pub(super) struct Recipe {
 
 impl Recipe {
     /// Returns the recipe of this program with these options.
-    pub fn new(program: &Path, options: Vec<String>) -> Result<Recipe> {
+    pub fn new(program: &Path, mut options: Vec<String>) -> Result<Recipe> {
+        options.extend(contents(&options));
         let hash = hash_file(program)
             .map_err(|e| Error::io("the program file cannot be read", e).in_file(program))?;
         Ok(Recipe { format: FORMAT, program: format!("{} {hash}", env!("CARGO_PKG_VERSION")), options })
@@ -42,9 +43,19 @@ impl Recipe {
     /// Returns the recipe with further options.
     pub fn with(&self, options: &[String]) -> Recipe {
         let mut recipe = self.clone();
-        recipe.options.extend(options.iter().cloned());
+        recipe.options.extend(options.iter().cloned().chain(contents(options)));
         recipe
     }
+}
+
+/// Returns the hashes of the files that options name: arrays, and layers of the user. A file that cannot be
+/// read is an error of each conversion.
+fn contents(options: &[String]) -> Vec<String> {
+    let path = |word: &String| {
+        let of_layers = word.strip_prefix("--custom-layers=");
+        of_layers.or_else(|| word.split_once("=@").map(|(_, path)| path)).map(str::to_owned)
+    };
+    options.iter().filter_map(path).filter_map(|path| hash_file(Path::new(&path)).ok()).collect()
 }
 
 /// A result and its inputs. Paths of sources are relative to the folder of the model, those of results to the

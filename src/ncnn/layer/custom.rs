@@ -3,9 +3,9 @@
 use super::read::{Settable, StatedParams};
 use super::shape::{Sizes, Tops, unknown};
 use super::weight::Reads;
-use super::{Arity, Facts, LayerInfo, MANY, OLDEST, Param, Params, Storage, Trait, Weight, Weights};
+use super::{Arity, Facts, Layer, LayerInfo, MANY, OLDEST, Param, Params, Storage, Trait, Weight, Weights};
 use crate::common::intern::intern;
-use crate::error::{Result, invalid};
+use crate::error::{Error, Result, invalid};
 use crate::tensor::{Dim, Tensor};
 
 /// The names of weights.
@@ -53,13 +53,21 @@ impl Custom {
     pub const TOPS: Arity = MANY;
 
     /// Creates a layer.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the runtime has the type: a program that registers it would replace all layers of it.
     pub(crate) fn new(
         type_name: &str,
         params: Params,
         weights: Vec<(Storage, Tensor)>,
         since: u32,
-    ) -> Custom {
-        Custom { type_name: intern(type_name), params, weights, since }
+    ) -> Result<Custom> {
+        if Layer::named(type_name).is_some() {
+            let message = format!("ncnn has layers of the type {type_name}");
+            return Err(Error::unsupported(message).help("declare the layer under another type"));
+        }
+        Ok(Custom { type_name: intern(type_name), params, weights, since })
     }
 
     /// Returns the type.

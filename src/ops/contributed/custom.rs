@@ -12,8 +12,9 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::of(NCNN_DOMAIN, CUSTOM_OPERATOR, A
     .lower(lower_custom)
     .lowers_to("the layer that --custom-layers declares")];
 
+/// Returns the declaration; a model itself may have a node of this name, without one.
 fn declared<'a>(call: &Call<'a>) -> Result<&'a CustomLayer> {
-    call.node().custom.as_deref().ok_or_else(|| Error::internal("a layer that nobody declares"))
+    call.node().custom.as_deref().ok_or_else(|| Error::unsupported("no layer is declared for the operator"))
 }
 
 fn infer_custom(call: &Call) -> Result<Vec<Fact>> {
@@ -105,7 +106,7 @@ fn lower_custom(lower: &Lower) -> Result<()> {
         params.into(),
         layer.weights.iter().map(weight).collect::<Result<_>>()?,
         layer.since.unwrap_or(0).max(if has_text { EXPRESSIONS } else { 0 }),
-    );
+    )?;
     lower.custom(custom, &bottoms, layer.elementwise)
 }
 
