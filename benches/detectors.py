@@ -90,8 +90,10 @@ def of_libreyolo(name):
     for part_name, part in network.named_modules():
         # Scores that differ: a Sigmoid of large numbers is 1. Offsets of about a pixel, as trained ones: large ones in features that are noise
         # amplify the rounding, and onnxruntime finds other boxes without its optimizations.
-        if any(word in part_name for word in ("pred_cls", "conv_offset")) and isinstance(part, torch.nn.Conv2d):
+        if re.search(r"pred_cls|conv_offset|head_conv|cv3\.\d\.2$", part_name) and isinstance(part, torch.nn.Conv2d):
             part.weight *= 0.02
+            if "cv3" in part_name:
+                part.bias.zero_()
     model.export(format="onnx", output_path="model.onnx", **{option: True for option in options})
     return side
 

@@ -83,14 +83,14 @@ def exported(name, task, least, options):
             for branch in getattr(head, branches, None) or []:
                 branch[-1].weight *= 0.01
                 branch[-1].bias.fill_(6)
-        # Angles of a quarter turn at most: a network of random weights amplifies noise by a thousand.
-        for branches in ("cv4", "one2one_cv4") if task == "obb" else ():
-            for branch in getattr(head, branches, None) or []:
-                branch[-1].weight *= 0.01
+    # Angles of a quarter turn at most: a network of random weights amplifies noise by a thousand.
+    for branches in ("cv4", "one2one_cv4") if task == "obb" else ():
+        for branch in getattr(head, branches, None) or []:
+            branch[-1].weight *= 0.01
     for branches in ("cv3", "one2one_cv3"):
         for branch in getattr(head, branches, None) or []:
             # Scores that differ: a Sigmoid of large numbers is 1.
-            branch[-1].weight *= 0.004 if getattr(head, "reg_max", 0) == 1 else 0.02
+            branch[-1].weight *= 0.004
             branch[-1].bias.zero_()
     path = model.export(format="onnx", imgsz=SIDE, verbose=False, **options, **({"conf": least} if "nms" in options else {}))
     return path, list(model.names.values())
