@@ -153,14 +153,14 @@ fn mistakes_in_declarations_are_reported() {
         ("type", "kind", "line 4: unknown field `kind`"),
         ("0 = \"scale\"", "30 = \"scale\"", "expected ids from 0 to 29, not \"30\""),
         ("outputs = [\"N, C, scale*H, scale*W\"]", "", "expected a shape for each output"),
-        ("scale*W\"]", "scale*\"]", "\"scale*\" is no size"),
+        ("scale*W\"]", "scale*\"]", "\"scale*\" is not a size"),
         ("weights = [1]", "weights = [0]", "it must be a constant"),
         (
             "inputs = [\"N, C, H, W\"]",
             "inputs = [\"N, C\"]",
             "its shape is [1, 16, 12, 10], and the layer declares",
         ),
-        ("scale*H", "factor*H", "is no size"),
+        ("scale*H", "factor*H", "is not a size"),
         ("1 = \"shift\"", "1 = { input = 0 }", "all inputs of the layer are constants"),
         ("operator = \"my.ops.Lift\"", "operator = \"my.ops.Other\"", "unknown operator my.ops.Lift"),
     ] {

@@ -106,12 +106,17 @@ def _bytes(option: str, value: Any) -> list[int]:
 
 def names(option: str, value: str | Iterable[str] | None) -> list[str]:
     """A list of names; one name may stand alone."""
+    return _items(option, value, str, "names")
+
+
+def _items(option: str, value: Any, kind: type, what: str) -> list[Any]:
+    """A list of items of a type; one item may stand alone."""
     if value is None:
         return []
-    found = [value] if isinstance(value, str) else list(value)
-    for name in found:
-        if not isinstance(name, str):
-            raise TypeError(f"{option} has names, not {type(name).__name__}")
+    found = [value] if isinstance(value, kind) else list(value)
+    for item in found:
+        if not isinstance(item, kind):
+            raise TypeError(f"{option} has {what}, not {type(item).__name__}")
     return found
 
 
@@ -145,13 +150,7 @@ def _pairs(option: str, value: Any) -> list[tuple[str, str]]:
 
 
 def _layers(option: str, value: Any) -> list[str]:
-    if value is None:
-        return []
-    layers = [value] if isinstance(value, Mapping) else list(value)
-    for layer in layers:
-        if not isinstance(layer, Mapping):
-            raise TypeError(f"{option} has dictionaries, not {type(layer).__name__}")
-    return [json.dumps(dict(layer)) for layer in layers]
+    return [json.dumps(dict(layer)) for layer in _items(option, value, Mapping, "dictionaries")]
 
 
 def _arrays(option: str, value: Any) -> list[tuple[str, list[int], list[int] | list[float]]]:

@@ -85,9 +85,7 @@ impl Conversion {
         };
         let of_net = Files { program: &program, param: &param, bin: &bin };
         let mut files = vec![(path.to_owned(), example::program(&subject, &of_net, language)?)];
-        if self.net.has_custom_layers() {
-            files.extend(example::custom_layers(&subject, &of_net, language, path)?);
-        }
+        files.extend(example::custom_layers(&self.net, language, path)?);
         let operators = matches!(rest, Some(Rest::Computed(_))).then_some(operators);
         let companions = language.companions(path).into_iter().chain(operators);
         files.extend(companions.map(|(path, text)| (path, text.to_owned())));

@@ -128,11 +128,7 @@ impl<C: Chosen> FromArgMatches for Requested<C> {
         let values = chosen.flat_map(|info| {
             let values: Vec<OptionValue> = match info.kind {
                 OptionKind::Flag => vec![OptionValue::Flag(matches.get_flag(info.name))],
-                OptionKind::Name | OptionKind::Number => {
-                    let lists = matches.get_many::<List>(info.name).into_iter().flatten();
-                    lists.flat_map(|list| &list.0).cloned().collect()
-                }
-                OptionKind::Layer => {
+                OptionKind::Name | OptionKind::Number | OptionKind::Layer => {
                     let lists = matches.get_many::<List>(info.name).into_iter().flatten();
                     lists.flat_map(|list| &list.0).cloned().collect()
                 }

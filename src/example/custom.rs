@@ -6,8 +6,14 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::Language;
+use crate::ncnn::Net;
 use crate::ncnn::layer::{Param, Storage};
-use crate::ncnn::{Layer, Net};
+
+/// What a file of layers of the user states.
+#[derive(Debug, Serialize)]
+pub(super) struct CustomFacts {
+    pub custom: Vec<CustomText>,
+}
 
 /// A type of layers.
 #[derive(Debug, Serialize)]
@@ -44,8 +50,7 @@ impl CustomText {
     pub fn all(net: &Net) -> Vec<CustomText> {
         let mut types: Vec<CustomText> = Vec::new();
         let mut known: BTreeMap<&str, usize> = BTreeMap::new();
-        for layer in &net.layers {
-            let Layer::Custom(custom) = &layer.layer else { continue };
+        for (layer, custom) in net.custom_layers() {
             let is_single = layer.bottoms.len() == 1 && layer.tops.len() == 1;
             let index = *known.entry(custom.type_name).or_insert(types.len());
             if let Some(text) = types.get_mut(index) {

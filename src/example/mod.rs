@@ -23,8 +23,11 @@ use std::path::{Path, PathBuf};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value, ValueKind};
 use minijinja::{Environment, UndefinedBehavior, escape_formatter};
+use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::ncnn::Net;
+use custom::{CustomFacts, CustomText};
 use facts::Facts;
 
 pub(crate) use metadata::metadata;
@@ -132,25 +135,31 @@ impl Language {
     }
 }
 
-/// Returns the file next to a program that has the layers of the user. One that exists is the user's, and is
-/// not returned.
+/// Returns the file next to a program that has the layers of the user, if the net has some. One that exists
+/// is the user's, and is not returned.
 ///
 /// # Errors
 ///
 /// `Usage` if the language registers no layers. `Internal` if a template names a fact that does not exist.
 pub(crate) fn custom_layers(
-    subject: &Subject,
-    files: &Files,
+    net: &Net,
     language: Language,
     program: &Path,
 ) -> Result<Option<(PathBuf, String)>> {
+    let facts = CustomFacts { custom: CustomText::all(net) };
+    if facts.custom.is_empty() {
+        return Ok(None);
+    }
     let Some(path) = custom::file(language, program) else {
         return Err(Error::usage("a program in Kotlin registers no layers of your own").in_file(program));
     };
+    if path.exists() {
+        return Ok(None);
+    }
     let failed = |error| Error::internal("the template of the layers is wrong").caused_by(error);
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let text = rendered(name, language, &Facts::of(subject, files, language)).map_err(failed)?;
-    Ok((!path.exists()).then_some((path, text)))
+    let text = rendered(name, language, &facts).map_err(failed)?;
+    Ok(Some((path, text)))
 }
 
 /// Returns the text of a program.
@@ -170,7 +179,7 @@ pub(crate) fn program(subject: &Subject, files: &Files, language: Language) -> R
     rendered(language.template(), language, &facts).map_err(failed)
 }
 
-fn rendered(template: &str, language: Language, facts: &Facts) -> Rendered {
+fn rendered(template: &str, language: Language, facts: &impl Serialize) -> Rendered {
     let mut environment = Environment::new();
     // A line that has only a statement or a comment leaves nothing in the program.
     let mut syntax = SyntaxConfig::builder();

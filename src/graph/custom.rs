@@ -277,23 +277,24 @@ impl CustomLayers {
     }
 }
 
-/// Returns the sizes of a shape such as `N, C, 2*H, 2*W`, with the sizes that `named` gives its names; the
-/// shape of a scalar is empty.
+/// Returns the sizes of a shape such as `N, C, 2*H, 2*W`, with the sizes that `named` gives its names.
 ///
 /// # Errors
 ///
-/// The part that is no size.
+/// The part that is not a size.
 pub(crate) fn sizes(
     text: &str,
     named: impl Fn(&str) -> Option<Dim>,
 ) -> std::result::Result<Vec<Dim>, String> {
-    if text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
     let size = |part: &str| {
         let expected =
             "sizes are numbers, names, and sums, differences, products and floored quotients (//) of them";
-        Dim::read(part.trim(), &named).ok_or_else(|| format!("\"{}\" is no size; {expected}", part.trim()))
+        Dim::read(part, &named).ok_or_else(|| format!("\"{part}\" is not a size; {expected}"))
     };
-    text.split(',').map(size).collect()
+    axes(text).map(size).collect()
+}
+
+/// Returns the text of each axis of a shape such as `N, C, 2*H, 2*W`; a scalar has none.
+pub(crate) fn axes(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|_| !text.trim().is_empty())
 }

@@ -7,7 +7,7 @@ use crate::ncnn::layer::Custom;
 
 impl Lower<'_> {
     /// Emits a layer of the user for the node. Its bottoms and tops have the shapes in which a net has inputs
-    /// and outputs, without the batch axis; of an elementwise layer those of the blob that it reads.
+    /// and outputs, without the batch axis. An elementwise layer keeps the form of its bottom.
     pub fn custom(&self, layer: Custom, inputs: &[usize], is_elementwise: bool) -> Result<()> {
         let blob = |index: &usize| match is_elementwise {
             true => self.blob(*index),

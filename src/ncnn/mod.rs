@@ -177,9 +177,12 @@ impl Net {
         self.layers.iter().map(|layer| layer.layer.since()).max().unwrap_or(layer::OLDEST)
     }
 
-    /// Returns whether a layer is one of the user.
-    pub(crate) fn has_custom_layers(&self) -> bool {
-        self.layers.iter().any(|layer| matches!(layer.layer, Layer::Custom(_)))
+    /// Returns the layers of the user.
+    pub(crate) fn custom_layers(&self) -> impl Iterator<Item = (&NetLayer, &layer::Custom)> {
+        self.layers.iter().filter_map(|layer| match &layer.layer {
+            Layer::Custom(custom) => Some((layer, &**custom)),
+            _ => None,
+        })
     }
 
     /// Returns whether a weight has float16 elements: of a net that was read, in its file.

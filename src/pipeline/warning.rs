@@ -107,8 +107,7 @@ pub(super) fn deep_net(net: &Net) -> Result<Option<String>> {
 
 /// Warns of layers of the user, of which nothing is checked.
 pub(super) fn custom_layers(net: &Net) -> Option<String> {
-    let layers = net.layers.iter().filter(|layer| matches!(layer.layer, Layer::Custom(_)));
-    let types: BTreeSet<&str> = layers.map(|layer| layer.layer.type_name()).collect();
+    let types: BTreeSet<&str> = net.custom_layers().map(|(_, custom)| custom.type_name).collect();
     let types: Vec<&str> = types.into_iter().collect();
     let help = "a program registers them before it loads the net";
     (!types.is_empty())

@@ -12,6 +12,7 @@ use rten_tensor::TensorView;
 use rten_tensor::prelude::*;
 use serde::Serialize;
 
+use super::draw::Random;
 use super::evaluate::{Evaluation, evaluation, further_evaluation, program_evaluation};
 use super::{Passed, Values, all_floats};
 use crate::error::{Error, Result, unsupported};
@@ -120,7 +121,7 @@ impl<'a> Engine<'a> {
         let (graph, single) = self.single_node(node, inputs, described)?;
         let op = op::find_handled(&single)?;
         let facts = (op.infer)(&Call::new(&graph, &single, op))?;
-        let mut random = fastrand::Rng::with_seed(0);
+        let mut random = Random::new(0);
         let mut drawn = |fact: Fact| -> Result<Arc<Array>> {
             let shape = fact.shape.as_deref().unwrap_or_default();
             if element_count(shape).is_none_or(|count| count > MAX_ELEMENTS) {
@@ -128,8 +129,7 @@ impl<'a> Engine<'a> {
             }
             let sizes: Option<Vec<usize>> = Dim::known_sizes(shape);
             let sizes = sizes.ok_or_else(|| Error::internal("a layer of unknown sizes"))?;
-            let elements = ArrayD::from_shape_simple_fn(IxDyn(&sizes), || random.f32() * 2.0 - 1.0);
-            Ok(Arc::new(Array::new(fact.dtype, Elements::F32(elements))))
+            Ok(Arc::new(random.input(fact.dtype, &sizes, (0, 1), None)?))
         };
         facts.into_iter().map(&mut drawn).collect()
     }

@@ -64,8 +64,8 @@ impl Net {
     /// As [`Net::read`].
     #[cfg(feature = "verify")]
     pub(crate) fn read_like(&self, param: &[u8], bin: Bytes) -> std::result::Result<Net, Errors> {
-        let custom = self.layers.iter().filter(|layer| matches!(layer.layer, Layer::Custom(_)));
-        Net::read_with(param, bin, &custom.map(|layer| (layer.name.clone(), layer.layer.clone())).collect())
+        let custom = self.custom_layers().map(|(layer, _)| (layer.name.clone(), layer.layer.clone()));
+        Net::read_with(param, bin, &custom.collect())
     }
 
     fn read_with(param: &[u8], bin: Bytes, custom: &CustomByName) -> std::result::Result<Net, Errors> {

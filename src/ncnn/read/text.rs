@@ -71,7 +71,7 @@ pub(in crate::ncnn) fn read_params(text: &str) -> Result<StatedParams> {
     let mut params = StatedParams::default();
     let mut rest = text.trim_start();
     while !rest.is_empty() {
-        let Some((id, after)) = rest.split_once('=') else { invalid!("\"{rest}\" is no param") };
+        let Some((id, after)) = rest.split_once('=') else { invalid!("\"{rest}\" is not a param") };
         let id: i32 =
             id.trim().parse().map_err(|_| Error::invalid(format!("\"{id}\" is no id of a param")))?;
         let end = match after.strip_prefix('"') {

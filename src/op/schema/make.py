@@ -36,6 +36,9 @@ CONTRIBUTED = """
     WhisperBeamSearch
 """.split()
 
+# The number of inputs or outputs of an operator that takes any.
+MANY = 2**31 - 1
+
 # The operators of this program: the least and largest number of inputs, the number of outputs, and the attributes.
 CONV = {"auto_pad": "NOTSET", "dilations": [], "group": 1, "kernel_shape": [], "pads": [], "strides": []}
 NCNN = {
@@ -43,7 +46,7 @@ NCNN = {
     "BlockEmbed": (3, 3, 1, {"bits": int, "term": int}),
     "BlockGemm": (3, 4, 1, {"columns": int, "term": int}),
     "CachedAttention": (6, 6, 3, {"hides_all": 0, "key_axis": int, "scale": float, "value_axis": int}),
-    "CustomLayer": (1, 2**31 - 1, 2**31 - 1, {}),
+    "CustomLayer": (1, MANY, MANY, {}),
     "ExpertWeights": (2, 2, 1, {"experts": int, "multiply_adds": int}),
     "Frames": (2, 2, 1, {"axis": int, "dilation": int, "elements": int, "elements_first": int, "start": int, "stride": int}),
     "GatherAlong": (2, 2, 1, {"axis": int}),
@@ -159,7 +162,7 @@ def changes(facts, last=None):
 
 
 def count(least, most):
-    return f"({least}, {'MANY' if most == 2**31 - 1 else most})"
+    return f"({least}, {'MANY' if most == MANY else most})"
 
 
 def words(constraint):
@@ -289,7 +292,7 @@ def main():
     for domain, made in [("ncnn", NCNN), ("mmcv", FOREIGN), ("mmdeploy", FOREIGN), ("torchvision", TORCHVISION)]:
         for name, (least, most, outputs, attributes) in made.items():
             attributes = [(name, [(1, declared_attribute(value))]) for name, value in sorted(attributes.items())]
-            lines[domain, name] = line(domain, name, [1], [(1, count(least, most))], [(1, count(min(outputs, 1) if outputs == 2**31 - 1 else outputs, outputs))], attributes)
+            lines[domain, name] = line(domain, name, [1], [(1, count(least, most))], [(1, count(1 if outputs == MANY else outputs, outputs))], attributes)
     print(HEAD, *(text for _, text in sorted(lines.items())), "];", sep="\n")
 
 

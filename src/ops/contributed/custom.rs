@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::custom::{ANY_SHAPE, CUSTOM_OPERATOR, sizes};
+use crate::graph::custom::{ANY_SHAPE, CUSTOM_OPERATOR, axes, sizes};
 use crate::graph::{Attribute, CustomLayer, CustomParam, CustomWeight};
 use crate::lower::check_numbers;
 use crate::ncnn::layer::{Custom, EXPRESSIONS, Param, Storage};
@@ -30,7 +30,7 @@ fn infer_custom(call: &Call) -> Result<Vec<Fact>> {
     let named = |name: &str| bound.get(name).cloned().or_else(|| size_attribute(call, name));
     let shape = |text: &String| {
         let wrong = |reason| {
-            let expected = "a name is that of a size of `inputs`, or of an integer attribute of the node";
+            let expected = "a name is a size of `inputs`, or an integer attribute of the node";
             Error::unsupported(format!("the layer declares the output \"{text}\": {reason}; {expected}"))
         };
         Ok(Fact::new(dtype, sizes(text, named).map_err(wrong)?))
@@ -54,8 +54,7 @@ fn bound_sizes(call: &Call, layer: &CustomLayer) -> Result<BTreeMap<String, Dim>
             continue;
         }
         let shape = call.shape(index)?;
-        let parts: Vec<&str> =
-            if text.trim().is_empty() { Vec::new() } else { text.split(',').map(str::trim).collect() };
+        let parts: Vec<&str> = axes(text).collect();
         if parts.len() != shape.len() {
             let message = format!("its shape is {}, and the layer declares \"{text}\"", display_shape(shape));
             return Err(Error::unsupported(message).at_part(call.label(index)));
@@ -135,7 +134,9 @@ fn value_of(call: &Call, param: &CustomParam) -> Result<Option<Param>> {
             Some(Attribute::Ints(values)) => Param::Ints(ints(values)?),
             Some(Attribute::Floats(values)) => Param::Floats(values.clone()),
             Some(Attribute::String(bytes)) => Param::Text(text_of(bytes)?),
-            Some(other) => unsupported!("the attribute {name} of the kind {} is no param", other.kind()),
+            Some(other) => {
+                unsupported!("the attribute {name} of the kind {} cannot be a param", other.kind())
+            }
         },
     }))
 }
@@ -144,7 +145,7 @@ fn value_of(call: &Call, param: &CustomParam) -> Result<Option<Param>> {
 fn text_of(bytes: &[u8]) -> Result<String> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::unsupported("the text is not valid UTF-8"))?;
     if text.is_empty() || text.contains(['"', ' ', '\n', '\r', '\t']) {
-        unsupported!("the text \"{text}\" is empty, or has spaces or quotes, and is no param");
+        unsupported!("the text \"{text}\" is empty, or has spaces or quotes, and cannot be a param");
     }
     Ok(text.to_owned())
 }
