@@ -320,13 +320,13 @@ fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
         let last: f64 = (length(0, 1).unwrap_or_default() + length(3, 2).unwrap_or_default()).as_();
         numbers(5).any(|index| index + 1.0 != last)
     };
-    let is_stack = inputs.iter().take(2).flatten().any(|input| input.shape().len() > 2);
-    // It pads integers with 0 instead of the zero point, and subtracts none in stacks of matrices. It
-    // ignores the lengths of sequences, drops NaN in attention, adds the zero point to the largest int32 and
-    // the offset of a diagonal to an index, reflects once, and ends by a panic where it takes five axes in
+    // It pads integers with 0 instead of the zero point, and subtracts none in stacks of matrices. On
+    // processors without VNNI, it adds products of integers in pairs of 16 bits, which saturate. It ignores
+    // the lengths of sequences, drops NaN in attention, adds the zero point to the largest int32 and the
+    // offset of a diagonal to an index, reflects once, and ends by a panic where it takes five axes in
     // reverse order.
     node.is("ConvInteger")
-        || (node.is("MatMulInteger") && is_stack)
+        || node.is("MatMulInteger")
         || has_lengths
         || is_empty
         || has_nan
