@@ -340,6 +340,12 @@ impl Errors {
         Errors(self.0.into_iter().map(|error| error.in_file(file)).collect())
     }
 
+    /// Adds what contains the part of each error.
+    #[must_use]
+    pub(crate) fn in_part(self, whole: &str) -> Self {
+        Errors(self.0.into_iter().map(|error| error.in_part(whole)).collect())
+    }
+
     /// Adds an error.
     #[must_use]
     pub fn and(mut self, error: Error) -> Self {

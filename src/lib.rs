@@ -50,7 +50,8 @@ pub mod tensor;
 mod verify;
 
 pub use api::{
-    Chain, Conversion, Converter, HalfBlob, InnerBlob, Part, Refusal, Simplified, Step, Supported, supported,
+    Chain, Conversion, Converter, HalfBlob, InnerBlob, InputShapes, Part, Refusal, Simplified, Step,
+    Supported, Variant, Variants, supported,
 };
 pub use bundle::{BUNDLE_VERSION, Bundle, BundleNet, convert_folder};
 pub use example::Language;

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ._quantize import quantize
     from ._simplify import simplify
     from ._tune import tune
+    from ._variants import Variants, convert_variants
     from ._verify import Distance, Verification, verify
 
 __version__ = _native.VERSION
@@ -52,12 +53,14 @@ __all__ = [
     "Refused",
     "Rounding",
     "Step",
+    "Variants",
     "Verification",
     "WindowProof",
     "convert",
     "convert_chain",
     "convert_folder",
     "convert_many",
+    "convert_variants",
     "inspect",
     "passes",
     "quantize",
@@ -78,6 +81,7 @@ _LATER = {
     "_quantize": ("quantize",),
     "_simplify": ("simplify",),
     "_tune": ("tune",),
+    "_variants": ("Variants", "convert_variants"),
     "_verify": ("Distance", "Verification", "verify"),
 }
 

@@ -17,6 +17,7 @@ use crate::conversion::Conversion;
 use crate::failure::run;
 use crate::model::Model;
 use crate::simplified::Simplified;
+use crate::variants::Variants;
 
 #[derive(FromPyObject)]
 enum Numbers {
@@ -128,6 +129,25 @@ impl Converter {
         let input = Input::from(model);
         let chain = run(py, || self.0.convert_chain(&input, &cuts))?;
         Ok(Chain::new(chain, input))
+    }
+
+    /// Converts a model for several sizes: each net has a name, and shapes of inputs.
+    fn convert_variants(
+        &self,
+        py: Python<'_>,
+        model: Model,
+        variants: Vec<(String, Vec<(String, Vec<String>)>)>,
+    ) -> PyResult<Variants> {
+        let input = Input::from(model);
+        let mut parsed = Vec::with_capacity(variants.len());
+        for (name, shapes) in variants {
+            let shapes = shapes.into_iter().map(|(input, sizes)| {
+                Ok((input, sizes.iter().map(|size| size.parse()).collect::<Result<Vec<Dim>, Error>>()?))
+            });
+            parsed.push((name, shapes.collect::<Result<Vec<_>, Error>>().map_err(invalid)?));
+        }
+        let variants = run(py, || self.0.convert_variants(&input, &parsed))?;
+        Ok(Variants::new(variants, input))
     }
 
     /// Converts a folder to a bundle. Returns the name, the model and the added options of each net, and the

@@ -28,6 +28,7 @@ mod converter;
 mod failure;
 mod model;
 mod simplified;
+mod variants;
 
 use mimalloc::MiMalloc;
 use pyo3::prelude::*;
@@ -51,6 +52,8 @@ mod _native {
     use crate::failure::with_arguments;
     #[pymodule_export]
     use crate::simplified::Simplified;
+    #[pymodule_export]
+    use crate::variants::Variants;
 
     /// The version of the package.
     #[pymodule_export]

@@ -12,6 +12,7 @@ mod proof;
 mod refusal;
 mod simplified;
 mod supported;
+mod variants;
 
 pub use crate::pipeline::Conversion;
 pub use chain::{Chain, Part, Step};
@@ -21,3 +22,4 @@ pub use half_blob::HalfBlob;
 pub use refusal::Refusal;
 pub use simplified::Simplified;
 pub use supported::{Supported, supported};
+pub use variants::{InputShapes, Variant, Variants};

@@ -68,6 +68,13 @@ impl Refusal {
         Report::refused(&self.errors, &self.remedies, inspection, nodes)
     }
 
+    /// Adds what the errors are in.
+    #[must_use]
+    pub(super) fn in_part(mut self, whole: &str) -> Self {
+        self.errors = self.errors.in_part(whole);
+        self
+    }
+
     /// Adds an error.
     #[must_use]
     pub fn and(mut self, error: Error) -> Self {

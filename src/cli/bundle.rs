@@ -18,8 +18,9 @@ const MAX_OPTIONS: usize = 100;
 /// Converts a folder to a bundle, and returns the summary.
 pub(super) fn convert_to_bundle(arguments: &Arguments, to: &Path) -> Result<Summary, Refusal> {
     let start = Instant::now();
-    let Arguments { split_at, ultralytics, further, dry_run, verify, half, .. } = arguments;
+    let Arguments { split_at, variant, ultralytics, further, dry_run, verify, half, .. } = arguments;
     if !split_at.is_empty()
+        || !variant.is_empty()
         || ultralytics.is_some()
         || further.files().next().is_some()
         || *dry_run

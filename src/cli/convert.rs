@@ -18,6 +18,7 @@ use super::sampled::Sampled;
 use super::split::convert_chain;
 use super::summary::{self, Files, Stream, Summary};
 use super::terminal::{STRONG, labelled, shows_bars};
+use super::variant::convert_variants;
 
 /// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
@@ -26,6 +27,9 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     }
     if !arguments.split_at.is_empty() {
         return convert_chain(arguments);
+    }
+    if !arguments.variant.is_empty() {
+        return convert_variants(arguments);
     }
     let start = Instant::now();
     let (net, further) = arguments.results();

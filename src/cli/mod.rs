@@ -35,6 +35,7 @@ mod size;
 mod split;
 mod summary;
 mod terminal;
+mod variant;
 mod verify;
 
 use std::ffi::OsString;

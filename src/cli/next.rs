@@ -42,6 +42,11 @@ impl Next {
     /// Returns the commands that follow from a command line; without a name that cannot be passed in quotes.
     pub fn after(line: &Line, remedies: &[Remedy]) -> Vec<Next> {
         let next = remedies.iter().filter_map(|remedy| {
+            let has_variants =
+                line.options.iter().any(|option| option.to_string_lossy().starts_with("--variant"));
+            if has_variants && !remedy.split_at.is_empty() {
+                return None;
+            }
             let command = line.with(remedy)?;
             let set = remedy.set.iter().map(|(input, _)| input.as_str());
             let set = said_of(
@@ -58,7 +63,7 @@ impl Next {
                 }
             };
             let flags = remedy.flags.iter().filter_map(|name| effect(name));
-            let program = remedy.has_program.then(|| PROGRAM.to_owned());
+            let program = (remedy.has_program && !has_variants).then(|| PROGRAM.to_owned());
             let effects = flags.chain(set).chain(sized).chain(program).collect();
             let (percent, counted) = (remedy.percent, remedy.counted());
             Some(Next { command, percent, counted, is_chain: !remedy.split_at.is_empty(), effects })

@@ -144,7 +144,7 @@ impl Net {
                 _ => return None,
             }
         }
-        Some(hints)
+        (!hints.is_empty()).then_some(hints)
     }
 }
 

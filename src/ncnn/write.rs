@@ -180,6 +180,16 @@ impl Net {
         Ok((stored, warnings))
     }
 
+    /// Writes the weights of a layer as they are in the `.bin` file.
+    pub(super) fn write_weights(&self, layer: &NetLayer, bin: &mut dyn Write) -> Result<()> {
+        let mut out = Out::writer(bin);
+        layer
+            .layer
+            .weights()
+            .iter()
+            .try_for_each(|weight| self.write_weight(layer, weight, &mut out).map(drop))
+    }
+
     /// Returns whether a weight is written as float16, if its elements fit. Layers that must compute in
     /// float32 keep the digits of their weights, such as the frequencies of positions.
     fn may_be_float16(&self, layer: &NetLayer, weight: &Weight<'_>) -> bool {

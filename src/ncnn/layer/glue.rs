@@ -1,7 +1,7 @@
 //! Layers of inputs, constants and copies, and layers that change the form.
 
 use super::shape::{Size, Sizes, Tops, one, product, stated};
-use super::{BATCHES, EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight};
+use super::{ANY, BATCHES, EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight};
 use crate::error::{At, Error, Result, unsupported};
 
 layer! {
@@ -51,7 +51,7 @@ layer! {
     }
 
     /// The identity: each top is the bottom at its index. Further bottoms have no top.
-    68 Noop(MANY, MANY) [Gpu] {}
+    68 Noop(MANY, ANY) [Gpu] {}
 }
 
 /// The size param of an absent axis in Reshape.

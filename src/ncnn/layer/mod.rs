@@ -251,6 +251,8 @@ pub struct Arity {
 
 /// One or more blobs.
 pub const MANY: Arity = Arity { min: 1, max: usize::MAX };
+/// Any number of blobs, or none.
+pub const ANY: Arity = Arity { min: 0, max: usize::MAX };
 
 /// Exactly `n` blobs.
 pub const fn exactly(n: usize) -> Arity {

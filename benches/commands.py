@@ -1,0 +1,166 @@
+"""Runs each command that refusals print, and compares what its net computes with onnxruntime.
+
+usage: commands.py CONVERTER FOLDER...
+
+All `model.onnx` below the folders are converted. Of a refused one each printed command is run. Inputs are those of `inputs.npz`, if the case has one; values
+inside of the model, which a part takes as inputs, are computed from them by onnxruntime. Chains of nets are run whole. A part that reads values which
+another printed part computes needs a chain that is printed, too.
+Needs ncnn, onnx, onnxruntime and the package of `python`.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx2ncnn
+import onnxruntime
+
+LEAST = "help: this converts "
+# The largest difference, as a part of the largest magnitude.
+TOLERANCE = 1e-3
+
+
+def run(*command, timeout=600):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    return done.returncode, done.stdout + done.stderr
+
+
+def names_of(text):
+    """The names in a list such as "a,b:float[1,S]"."""
+    return [re.sub(r":\w+(\[.*\])?$", "", name) for name in re.split(r",(?![^\[]*\])", text)]
+
+
+def options_of(words):
+    """Pairs of options and their values: several of one option have several pairs."""
+    found = []
+    for word in words:
+        if word.startswith("--"):
+            found.append([word, ""])
+        else:
+            found[-1][1] = word
+    return found
+
+
+def values_inside(model, names, inputs):
+    """What onnxruntime computes of values of the model."""
+    proto = onnx.load(model, load_external_data=False)
+    known = {port.name for port in proto.graph.output}
+    proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
+    changed = f"{model}.{os.getpid()}.{abs(hash(tuple(names)))}"
+    try:
+        onnx.save(proto, changed)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        return dict(zip(names, onnxruntime.InferenceSession(changed, options).run(names, inputs)))
+    finally:
+        Path(changed).unlink(missing_ok=True)
+
+
+def inputs_of(model, options):
+    """Arrays for a part of the model, or nothing: the case has none, or the command changes the inputs."""
+    path = model.with_name("inputs.npz")
+    if not path.exists() or any(name == "--input-shape" for name, _ in options):
+        return None
+    arrays = dict(np.load(path, allow_pickle=True))
+    fixed = {value.split("=")[0] for name, value in options if name == "--set"}
+    cut = [name for option, value in options if option == "--inputs" for name in names_of(value)]
+    computed = [name for name in cut if name not in arrays]
+    if computed:
+        arrays.update(values_inside(str(model), computed, arrays))
+    return {name: array for name, array in arrays.items() if name not in fixed and (not cut or name in cut)}
+
+
+def difference_of_net(converter, model, words, folder):
+    """What differs between the net of a command and onnxruntime, or nothing."""
+    line = [converter, "verify", str(model), f"{folder}/a.param", f"{folder}/a.bin", "--python", sys.executable, *words]
+    arrays = inputs_of(model, options_of(words))
+    if arrays is not None:
+        np.savez(f"{folder}/inputs.npz", **arrays)
+        code, text = run(*line, "--data", f"{folder}/inputs.npz")
+    else:
+        code, text = run(*line, "--runtime")
+    return "" if code == 0 and "the same in onnxruntime and ncnn" in text else text.strip()[-300:]
+
+
+def difference_of_chain(model, options):
+    """What differs between the outputs of a chain and those of the model, or nothing."""
+    cuts = [re.split(r",(?![^\[]*\])", value) for name, value in options if name == "--split-at"]
+    others = [name for name, _ in options if name != "--split-at"]
+    if others:
+        return f"a chain with {others} is not run here"
+    path = model.with_name("inputs.npz")
+    if not path.exists():
+        return "a chain without inputs is not run here"
+    inputs = dict(np.load(path, allow_pickle=True))
+    found = onnx2ncnn.convert_chain(str(model), cuts).run(inputs)
+    names = [port.name for port in onnx.load(model, load_external_data=False).graph.output]
+    for name, expected in values_inside(str(model), names, inputs).items():
+        actual = np.asarray(found[name])
+        if actual.size != expected.size:
+            return f"{name}: {actual.shape} for {expected.shape}"
+        if expected.size:
+            scale = max(float(np.abs(expected.astype(np.float64)).max()), 1e-6)
+            error = float(np.abs(actual.reshape(expected.shape).astype(np.float64) - expected).max()) / scale
+            if not error <= TOLERANCE:
+                return f"{name}: a relative error of {error:.1e}"
+    return ""
+
+
+def results_of(converter, model):
+    """Pairs of a command and what is wrong with it, or nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, text = run(converter, str(model), f"{folder}/a.param", f"{folder}/a.bin")
+    if code == 0:
+        return None
+    lines = text.splitlines()
+    commands = [shlex.split(line)[4:] for before, line in zip(lines, lines[1:]) if before.startswith(LEAST) and line.startswith("  onnx2ncnn ")]
+    chained = any("--split-at" in words for words in commands)
+    first_part = any("--outputs" in words and "--inputs" not in words for words in commands)
+    results = []
+    for words in commands:
+        with tempfile.TemporaryDirectory() as folder:
+            options = options_of(words)
+            code, text = run(converter, str(model), f"{folder}/a.param", f"{folder}/a.bin", *words)
+            if code != 0:
+                wrong = text.strip()[-300:]
+            elif "--inputs" in words and first_part and not chained:
+                wrong = "reads what another part computes, and no chain is printed"
+            elif "--random-as-input" in words:
+                wrong = ""  # Random numbers have no expected results.
+            else:
+                try:
+                    wrong = difference_of_chain(model, options) if "--split-at" in words else difference_of_net(converter, model, words, folder)
+                except Exception as error:
+                    wrong = f"{type(error).__name__}: {error}"[:300]
+            results.append((words, wrong))
+    return results
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    converter, *folders = sys.argv[1:]
+    converter = os.path.abspath(converter)
+    models = sorted({path.resolve() for folder in folders for path in Path(folder).rglob("model.onnx")})
+    refused = count = right = 0
+    with ThreadPoolExecutor(2) as executor:
+        for model, results in zip(models, executor.map(lambda model: results_of(converter, model), models)):
+            refused += results is not None
+            for words, wrong in results or []:
+                count += 1
+                right += not wrong
+                print(f"{model.parent.name}: {shlex.join(words)}: {wrong or 'right'}", flush=True)
+    print(f"{len(models)} models, {refused} refused, {count} commands, {right} right")
+    sys.exit(0 if right == count else 1)
+
+
+if __name__ == "__main__":
+    main()
