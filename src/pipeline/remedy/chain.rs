@@ -126,7 +126,9 @@ impl Parts {
                     continue;
                 };
                 let is_handed = part_of(id) < part && self.is_data(id);
-                if is_handed && (stated.contains_key(&id) || self.fits(id)) {
+                // A model cannot have an input of an unknown type.
+                let has_type = || self.inferred.value(id).dtype.is_some();
+                if is_handed && (stated.contains_key(&id) || self.fits(id) && has_type()) {
                     want(id, &mut wanted);
                     inputs.insert(id);
                 } else if nodes.insert(producer) {
