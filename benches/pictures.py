@@ -24,6 +24,7 @@ from yolo import exported
 
 ASSETS = Path(ultralytics.__file__).parent / "assets"
 WIDTH, HEIGHT = 480, 400
+MOST = 6
 
 
 def of_ultralytics(name, task, picture):
@@ -79,15 +80,21 @@ def of_torch(build, example, picture, inputs, outputs):
     return make
 
 
+class Best(torch.nn.Module):
+    """The only output of a network for segmentation."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, x):
+        return self.network(x)["out"]
+
+
 def classes_of_pixels():
     module = torchvision.models.segmentation.lraspp_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=6).eval()
     lively(module, torch.from_numpy(picture(224, 224)).repeat(2, 1, 1, 1))
-
-    class Best(torch.nn.Module):
-        def forward(self, x):
-            return module(x)["out"]
-
-    return Best()
+    return Best(module)
 
 
 def sound():
@@ -157,6 +164,8 @@ def main():
             model, given, options = make(found.models)
             for program in ("run.py", "run.cpp"):
                 subprocess.run([found.converter, model, "net.param", "net.bin", "--quiet", "--example", program, *options], check=True)
+                # Networks of random weights find boxes everywhere.
+                Path(program).write_text(re.sub(r"(THRESHOLD, MOST = [\d.]+, |size_t MOST = )\d+", rf"\g<1>{MOST}", Path(program).read_text()))
             library = next(found.ncnn.glob("lib*/libncnn.a"))
             subprocess.run(["g++", "-O2", "run.cpp", f"-I{found.ncnn}/include", library, "-fopenmp", "-o", "run"], check=True)
             argument = f"audio={given}" if given.suffix == ".wav" else str(given)

@@ -82,7 +82,7 @@ fn each_class_of_refusal_has_a_command() {
         ("tokenizer_of_attention", "--inputs \"input_ids:int64[1,S],attention_mask:int64[1,S]\"", 99),
         ("words_of_a_pipeline", "--inputs \"counts:float[1,10]\" --outputs probabilities,best", 90),
         ("sequence_of_pictures", "--inputs \"batch:float[1,H,W,3]\"", 95),
-        ("pillars", "--split-at features --split-at map", 90),
+        ("pillars", "--split-at features --split-at map", 99),
         ("points_in_the_middle", "--split-at p,features --split-at \"chosen:float[n1,16]\"", 99),
         ("selection_by_a_mask", "--outputs boxes,scores,classes", 94),
         ("detector_of_any_picture", "--input-shape x:1,3,224,224 --outputs scores", 95),
@@ -128,6 +128,16 @@ fn each_command_is_right() {
 fn both_sides_of_what_cannot_be_converted_are_proposed() {
     let found: Vec<String> = commands("remedy/both_halves").into_iter().map(|(command, _)| command).collect();
     assert_eq!(found[1..], ["--inputs \"frames:int64[n1]\"", "--outputs n"]);
+}
+
+/// Unique compares the points with each other: they are not a batch, in whichever part it is.
+#[test]
+fn a_part_has_the_free_axes_of_the_whole_model() {
+    let (room, model) = (Room::new(), fixture("remedy/pillars"));
+    let text = room.expect(&format!("{model} a.param --outputs features"), 0, "w=4 h=P");
+    assert!(!text.contains("set to 1"), "{text}");
+    room.expect(&format!("{model} b.param --split-at features --split-at map"), 0, "\"cells\"");
+    assert!(room.names().contains(&"b.1.param".to_owned()), "{:?}", room.names());
 }
 
 #[test]

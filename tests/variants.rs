@@ -50,11 +50,11 @@ fn nets_of_two_sizes_share_their_weights() {
                 assert!(room.names().is_empty(), "{line}: {:?}", room.names());
                 continue;
             }
-            assert_eq!(room.names(), ["net.bin", "net.large.param", "net.small.param"], "{line}");
+            assert_eq!(room.names(), ["net.large.param", "net.small+large.bin", "net.small.param"], "{line}");
             count += 1;
             skipping += usize::from(String::from_utf8_lossy(&output.stderr).contains("of other nets"));
             for (variant, size) in [("small", 12), ("large", 16)] {
-                let mut line = format!("verify {model} net.{variant}.param net.bin");
+                let mut line = format!("verify {model} net.{variant}.param");
                 for shape in shapes(&model, size) {
                     let _ = write!(line, " --input-shape {shape}");
                 }
@@ -106,4 +106,35 @@ fn wrong_variants_are_refused_before_the_conversion() {
     }
     room.expect(&format!("{model} net.param --variant a=1,8,4 --dry-run"), 0, "net.a.param");
     assert!(room.names().is_empty(), "{:?}", room.names());
+}
+
+/// Nets of other conversions of the model keep their weights.
+#[test]
+fn no_conversion_replaces_the_weights_of_another() {
+    let (room, model) = (Room::new(), fixture("free/rows_by_distance"));
+    let lines = [
+        "net.param --variant a=1,8,4 --variant b=1,9,4",
+        "net.param",
+        "net.param --fp16 --variant a=1,8,4",
+        "net.param --variant b=1,12,4 --variant c=1,9,4",
+    ];
+    for line in lines {
+        room.expect(&format!("{model} {line}"), 0, "");
+    }
+    let shared = ["net.a.bin", "net.a+b.bin", "net.b+c.bin", "net.bin"];
+    assert!(shared.iter().all(|bin| room.path(bin).exists()), "{:?}", room.names());
+    room.expect("check net.param", 0, "");
+    room.expect("check net.c.param", 0, "");
+    room.expect("check net.b.param net.b+c.bin", 0, "");
+}
+
+#[test]
+fn the_nets_are_printed_as_json() {
+    let (room, model) = (Room::new(), fixture("free/rows_by_distance"));
+    let line = format!("{model} net.param --message-format json --variant a=1,8,4 --variant b=1,9,4");
+    let output = room.run(&line);
+    let done: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(done["done"]["files"][2].as_str().unwrap().ends_with("net.a+b.bin"), "{done}");
+    assert_eq!(done["done"]["bytes"], fs::metadata(room.path("net.a+b.bin")).unwrap().len());
+    assert_eq!(done["done"]["nets"][1]["skipped"], 8 * 8 * 3 * 4);
 }

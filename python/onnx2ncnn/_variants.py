@@ -37,13 +37,14 @@ class Variants:
 
         Args:
             param: The path from which those of the `.param` files are made.
-            bin: The path of the `.bin` file; by default beside the `.param` files.
+            bin: The path of the `.bin` file; by default beside the `.param` files, by their names: `model.small+large.bin`.
 
         Raises:
             OSError: A file cannot be written, or the model cannot be read or was changed.
             ValueError: A file would overwrite the model, or the name of `param` does not end in `.param` and `bin` is missing.
         """
-        self._variants.save(*param_and_bin(param, bin))
+        path, named = param_and_bin(param, bin)
+        self._variants.save(path, named if bin is not None else f"{path[: -len('.param')]}.{'+'.join(self.nets)}.bin")
 
     def __repr__(self) -> str:
         return f"<onnx2ncnn.Variants {', '.join(self.nets)}>"

@@ -22,7 +22,7 @@ def test_variants_are_run_and_saved_as_by_the_command(tmp_path):
     words = [f"--variant={name}=x:{','.join(map(str, shapes['x']))}" for name, shapes in SIZES.items()]
     command = run_command(path, tmp_path / "b.param", *words)
     assert command.returncode == 0, command.stderr
-    for ending in ("small.param", "large.param", "bin"):
+    for ending in ("small.param", "large.param", "small+large.bin"):
         assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
 
 

@@ -87,6 +87,13 @@ impl Converter {
 }
 
 impl Variants {
+    /// Returns the `.bin` file for `net.param`, by the names of the nets that load it, such as
+    /// `net.small+large.bin`: files of other nets keep theirs.
+    pub fn bin(&self, param: &Path) -> PathBuf {
+        let names: Vec<&str> = self.nets.iter().map(|net| net.name.as_str()).collect();
+        param.with_extension(format!("{}.bin", names.join("+")))
+    }
+
     /// Returns the `.param` file of each net: `net.param` becomes `net.small.param`.
     pub fn params(&self, param: &Path) -> Vec<PathBuf> {
         self.nets.iter().map(|net| param.with_extension(format!("{}.param", net.name))).collect()

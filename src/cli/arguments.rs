@@ -51,8 +51,8 @@ pub(super) struct Arguments {
     /// Convert a net for these sizes, and another one where the option is repeated with another name: all
     /// read one .bin file
     ///
-    /// The nets are model.ncnn.small.param and so on, and model.ncnn.bin. The same name with another input
-    /// adds its shape: --variant small=x:1,8 --variant small=mask:1,8.
+    /// The nets are model.ncnn.small.param and so on, and model.ncnn.small+large.bin. The same name with
+    /// another input adds its shape: --variant small=x:1,8 --variant small=mask:1,8.
     #[arg(long, value_name = "NAME=[INPUT:]1,3,H,W", help_heading = "Model", hide_short_help = true, conflicts_with_all = [
         "split_at", "ultralytics", "emit_onnx", "table", "param_bin", "id_header", "mem_header", "example",
         "metadata", "report", "html", "data", "verify",

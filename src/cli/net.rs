@@ -13,11 +13,31 @@ use super::terminal::{BAD, HELP, labelled, list, printable};
 const MAX_FAULTS: usize = 40;
 
 /// Returns the path of the `.bin` file of a net by that of its `.param` file, or of the binary form,
-/// `.param.bin`.
+/// `.param.bin`. `net.small.param` may have weights in common with `net.large.param`, in
+/// `net.small+large.bin`.
 pub(super) fn bin_next_to(param: &Path) -> PathBuf {
     let is_binary = param.extension().is_some_and(|extension| extension == "bin");
     let text = if is_binary { param.with_extension("") } else { param.to_owned() };
-    text.with_extension("bin")
+    let own = text.with_extension("bin");
+    if own.exists() {
+        return own;
+    }
+    shared_bin(&text).unwrap_or(own)
+}
+
+/// Returns the only `.bin` file next to a `.param` file in whose name is its variant.
+fn shared_bin(param: &Path) -> Option<PathBuf> {
+    let stem = Path::new(param.file_stem()?);
+    let (net, variant) = (stem.file_stem()?.to_str()?, stem.extension()?.to_str()?);
+    let folder = param.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names =
+        std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_shared = |name: &String| {
+        let names = name.strip_prefix(net).and_then(|rest| rest.strip_prefix('.')?.strip_suffix(".bin"));
+        names.is_some_and(|names| names.split('+').any(|name| name == variant))
+    };
+    let mut shared = names.filter(is_shared);
+    shared.next().filter(|_| shared.next().is_none()).map(|name| param.with_file_name(name))
 }
 
 /// Reads a net; the errors have its file.

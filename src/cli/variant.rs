@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use onnx2ncnn::error::Error;
 use onnx2ncnn::tensor::display_shape;
 use onnx2ncnn::{Input, InputShapes, Port, Refusal, Variant};
+use serde_json::{Value, json};
 
 use super::arguments::Arguments;
 use super::destination::Destination;
 use super::location::{Outputs, input, refused};
+use super::message::MessageFormat;
 use super::shape::parse_input_shape;
 use super::size::display_bytes;
 use super::summary::{Stream, Summary};
@@ -22,7 +24,7 @@ const MAX_PORTS: usize = 3;
 /// Converts a model for the sizes of each variant, and writes the nets over one `.bin` file.
 pub(super) fn convert_variants(arguments: &Arguments) -> Result<Summary, Refusal> {
     let (net, further) = arguments.results();
-    let Destination { param, bin, outputs, .. } = Destination::of(&arguments.model, &net, &further)?;
+    let Destination { param, bin: named, outputs, .. } = Destination::of(&arguments.model, &net, &further)?;
     let model = input(&arguments.model)?;
     if outputs.uses_standard_output() || model == Input::Stdin {
         return Err(Error::usage("nets of several sizes are read from a file and written to files").into());
@@ -30,6 +32,7 @@ pub(super) fn convert_variants(arguments: &Arguments) -> Result<Summary, Refusal
     let converter = arguments.choices.apply(arguments.source.converter()?)?;
     let variants = converter.convert_variants(&model, &parsed(&arguments.variant)?)?;
     let params = variants.params(&param);
+    let bin = if arguments.net.bin.is_some() { named } else { variants.bin(&param) };
     let mut outputs = Outputs::default();
     for file in params.iter().chain([&bin]) {
         let file = outputs.add(file)?;
@@ -41,7 +44,10 @@ pub(super) fn convert_variants(arguments: &Arguments) -> Result<Summary, Refusal
         true => None,
         false => Some(outputs.write(|| variants.write(&param, &bin))?),
     };
-    Ok(describe(&variants.nets, &params, written.map(|bytes| (&*bin, bytes))))
+    Ok(match arguments.format.message_format {
+        MessageFormat::Human => describe(&variants.nets, &params, written.map(|bytes| (&*bin, bytes))),
+        MessageFormat::Json => to_json(&variants.nets, &params, written.map(|bytes| (&*bin, bytes))),
+    })
 }
 
 /// Returns a line for each net, and one for the `.bin` file, if it was written.
@@ -76,6 +82,28 @@ fn describe(nets: &[Variant], params: &[PathBuf], bin: Option<(&Path, u64)>) -> 
     let mut summary = Summary::default();
     summary.add(Stream::Error, text);
     summary
+}
+
+/// Returns a line of JSON with the nets, and the `.bin` file, if it was written.
+fn to_json(nets: &[Variant], params: &[PathBuf], bin: Option<(&Path, u64)>) -> Summary {
+    let rows: Vec<Value> = nets
+        .iter()
+        .zip(params)
+        .map(|(net, param)| {
+            json!({
+                "name": net.name, "param": param.display().to_string(), "ncnn": net.conversion.net().since(),
+                "layers": net.conversion.net().layers.len(), "skipped": net.skipped,
+                "warnings": net.conversion.warnings,
+            })
+        })
+        .collect();
+    let mut files: Vec<String> = Vec::new();
+    if let Some((bin, _)) = bin {
+        files.extend(params.iter().map(|param| param.display().to_string()));
+        files.push(bin.display().to_string());
+    }
+    let done = json!({ "files": files, "bytes": bin.map_or(0, |(_, bytes)| bytes), "nets": rows });
+    Summary::of_results(format!("{}\n", json!({ "done": done })))
 }
 
 /// Returns the first inputs or outputs with their shapes, and the number of the others.

@@ -10,6 +10,7 @@ pub mod dead;
 pub(crate) mod declared;
 pub(crate) mod definition;
 pub(crate) mod expand;
+pub mod first_axis;
 pub(crate) mod fuse;
 pub mod identity;
 pub mod infer;

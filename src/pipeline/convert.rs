@@ -1,15 +1,16 @@
 //! The steps of a conversion.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::graph_steps::GraphSteps;
 use super::remedy::FreeInput;
-use super::simplify::prepare;
+use super::simplify::{mixed_beyond, prepare};
 use super::{Conversion, Options};
 use crate::error::{Errors, Result};
 use crate::graph::Graph;
 use crate::onnx::Sources;
-use crate::pass::input_shape::{self, Counts};
+use crate::pass::first_axis::{self, Counts};
+use crate::pass::input_shape;
 use crate::tensor::Dim;
 
 /// A reading of a model.
@@ -46,23 +47,24 @@ pub(super) fn convert_with(
     Ok(net.finish())
 }
 
-/// Reads the part of the model that the options ask for.
-fn requested_graph(sources: &Sources, options: &Options) -> Result<Graph> {
+/// Reads the part of the model that the options ask for, and the sizes that nodes of the model mix.
+fn requested_graph(sources: &Sources, options: &Options) -> Result<(Graph, BTreeSet<String>)> {
     let mut graph = sources.read()?.graph;
     input_shape::resolve_names(&mut graph)?;
+    let mixed = mixed_beyond(&graph, options);
     prepare(&mut graph, options)?;
-    Ok(graph)
+    Ok((graph, mixed))
 }
 
 pub(super) fn has_counts(sources: &Sources, options: &Options) -> Result<bool> {
-    Ok(input_shape::has_counts(&requested_graph(sources, options)?))
+    Ok(first_axis::has_counts(&requested_graph(sources, options)?.0))
 }
 
 /// Returns the inputs with free sizes, as a conversion finds them.
 pub(super) fn free_inputs(sources: &Sources, options: &Options) -> Result<Vec<FreeInput>> {
-    let mut graph = requested_graph(sources, options)?;
+    let (mut graph, mixed) = requested_graph(sources, options)?;
     let named = options.named_first_sizes(&graph)?;
-    input_shape::fix_batch(&mut graph, Counts::One, &named, &mut Vec::new())?;
+    first_axis::fix_batch(&mut graph, Counts::One, &named, &mixed, &mut Vec::new())?;
     let inputs = graph.variable_inputs().into_iter().map(|id| graph.value(id));
     let free = inputs.filter_map(|value| {
         let shape = value.shape.as_deref()?.to_vec();

@@ -1,6 +1,6 @@
 //! The steps of a conversion over the graph, from the model to the net.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Options;
 use super::composition::Operators;
@@ -8,7 +8,7 @@ use super::convert::Reading;
 use super::float32::KeptNodes;
 use super::net_steps::NetSteps;
 use super::progress::Progress;
-use super::simplify::{prepare, reduce};
+use super::simplify::{mixed_beyond, prepare, reduce};
 use super::warning::{declared_instead, defaulted_inputs, unchosen_experts};
 use crate::error::{Error, Errors, Result};
 use crate::graph::{DeferredErrors, Graph, Node};
@@ -25,7 +25,7 @@ use crate::pass::quantized::{Quantization, requantize};
 use crate::pass::rewrite::Rewrite;
 use crate::pass::share::shares_weights;
 use crate::pass::simplify::FUSE_AFFINE_BEFORE;
-use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
+use crate::pass::{dead, first_axis, infer, input_shape, kv_cache, rounding};
 use crate::tensor::Dim;
 use crate::{op, ops};
 
@@ -50,6 +50,8 @@ pub(super) struct GraphSteps<'a> {
     simplified: Option<Model>,
     /// The scales of quantized values, for a table.
     scales: Vec<Scales>,
+    /// The sizes of first axes that are not a batch, by nodes of the model that may not be in the graph.
+    mixed: BTreeSet<String>,
 }
 
 impl<'a> GraphSteps<'a> {
@@ -68,7 +70,7 @@ impl<'a> GraphSteps<'a> {
             return Err(Error::usage("a model with layers of your own is not written as ONNX"));
         }
         let release = ncnn::release(asked)?;
-        let (deferred, refused, simplified, scales) = Default::default();
+        let (deferred, refused, simplified, scales, mixed) = Default::default();
         Ok(GraphSteps {
             options,
             model,
@@ -81,12 +83,14 @@ impl<'a> GraphSteps<'a> {
             release,
             simplified,
             scales,
+            mixed,
         })
     }
 
     /// Selects the part of the graph, and the values of inputs, that the options ask for.
     pub fn cut(&mut self) -> Result<()> {
         input_shape::resolve_names(&mut self.graph)?;
+        self.mixed = mixed_beyond(&self.graph, self.options);
         prepare(&mut self.graph, self.options)?;
         check_interface(&self.graph)?;
         check_imports(&self.graph)
@@ -97,7 +101,7 @@ impl<'a> GraphSteps<'a> {
         let (graph, warnings) = (&mut self.graph, &mut self.progress.warnings);
         graph.squeezes = reading.squeezes;
         let named = self.options.named_first_sizes(graph)?;
-        input_shape::fix_batch(graph, reading.counts, &named, warnings)?;
+        first_axis::fix_batch(graph, reading.counts, &named, &self.mixed, warnings)?;
         let lengths = cache_lengths(graph, self.options);
         input_shape::substitute_symbols(graph, &lengths)?;
         input_shape::set_sizes(graph, fixed, warnings)?;

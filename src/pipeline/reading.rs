@@ -7,7 +7,7 @@ use super::{Conversion, Options};
 use crate::error::{Errors, Where};
 use crate::onnx::Sources;
 use crate::ops;
-use crate::pass::input_shape::Counts;
+use crate::pass::first_axis::Counts;
 use crate::tensor::SizeCondition;
 
 /// Converts a model in the first reading that is not refused: first axes that count other things than batches

@@ -39,6 +39,13 @@ pub(super) fn prepare(graph: &mut Graph, options: &Options) -> Result<()> {
     set_values(graph, options)
 }
 
+/// Returns the sizes of first axes that nodes of a model mix, if the options ask for a part of it. Nodes
+/// beyond the part may be invalid: they tell nothing then.
+pub(super) fn mixed_beyond(model: &Graph, options: &Options) -> BTreeSet<String> {
+    let is_part = !options.inputs.is_empty() || !options.outputs.is_empty();
+    if is_part { pass::first_axis::mixed_sizes(model).unwrap_or_default() } else { BTreeSet::new() }
+}
+
 /// Sets values of inputs, and the pixels that they are.
 fn set_values(graph: &mut Graph, options: &Options) -> Result<()> {
     pass::input_value::set_inputs(graph, &options.set)?;
