@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import glob
 import json
 import os
 from collections.abc import Iterable
@@ -81,6 +83,10 @@ def convert_many(
 
     if options.get("keep_onnx"):
         raise ValueError("convert_many keeps no simplified models")
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers is a number from 1, not {workers}")
+    if isinstance(models, (str, os.PathLike)) and not glob.has_magic(os.fsdecode(models)) and not os.path.exists(models):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(models))
     with tempfile.TemporaryDirectory() as folder:
         words = _options.words(_options.normalized(**options), Path(folder))
         if workers is not None:
@@ -98,10 +104,12 @@ def convert_many(
                 return []
         words += ["--json-lines", f"--out={os.fsdecode(out)}", "--", one]
         run = [*command(), "batch", *words]
+        # Notebooks ask programs for colours.
+        environment = {name: value for name, value in os.environ.items() if name not in ("CLICOLOR_FORCE", "FORCE_COLOR")}
         with tempfile.TemporaryFile() as listed, tempfile.TemporaryFile() as said:
             listed.write(b"".join(paths))
             listed.seek(0)
-            with subprocess.Popen(run, stdin=listed, stdout=subprocess.PIPE, stderr=said) as process:
+            with subprocess.Popen(run, env=environment, stdin=listed, stdout=subprocess.PIPE, stderr=said) as process:
                 rows = [_row(json.loads(line), Path(out)) for line in _counted(process.stdout, len(paths) or None, progress)]
             said.seek(0)
             text = said.read().decode("utf8", "replace").strip()

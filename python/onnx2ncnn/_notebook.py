@@ -29,6 +29,8 @@ _FAINT = "opacity: 0.7"
 _CELL = "padding: 2px 14px 2px 0; text-align: left; vertical-align: top; background: none; border: 0"
 # Long names break; short ones do not.
 _MONO = "overflow-wrap: anywhere; min-width: 7em; font-family: ui-monospace, Menlo, Consolas, monospace"
+# The cosine that `verify` asks for of a net in int8.
+_NEAR = 0.99
 _GOOD, _BAD, _WARN = "#2e9e4f", "#e5484d", "#c98200"
 
 
@@ -42,7 +44,18 @@ def _verdict(net: Net) -> str:
     part = net._report["net"]
     layers = f"{len(net._conversion):,} layer{'' if len(net._conversion) == 1 else 's'}"
     facts = f"{layers}, {_bytes(part['param_bytes'] + part['bin_bytes'])}; loads in ncnn {net.since} and later"
-    return f"<div><b>ncnn net</b> of {facts}</div><div>{_checked(net)}</div>"
+    return f"<div><b>ncnn net</b> of {facts}</div>{_quantized(net)}<div>{_checked(net)}</div>"
+
+
+def _quantized(net: Net) -> str:
+    """How near a quantized net is to the float model. What is verified is that it computes what the quantized model does."""
+    if net.quantization is None:
+        return ""
+    name, least = min(net.quantization.cosines.items(), key=lambda item: 0 if item[1] is None else item[1])
+    near = "not defined" if least is None else f"{least:.4f}"
+    colour = _GOOD if least is not None and least >= _NEAR else _WARN
+    text = f'the smallest cosine to the float model is <b style="color: {colour}">{near}</b>, of {escape(name)}'
+    return f"<div>int8 by {net.quantization.samples} samples: {text}. Below, the model is the quantized one.</div>"
 
 
 def _checked(net: Net) -> str:

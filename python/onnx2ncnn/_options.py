@@ -130,7 +130,7 @@ def _numbers(option: str, value: Any) -> list[float]:
     return [float(number) for number in found]
 
 
-def _mapping(option: str, value: Any) -> Mapping[str, Any]:
+def mapping(option: str, value: Any) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -142,7 +142,7 @@ def _mapping(option: str, value: Any) -> Mapping[str, Any]:
 
 
 def _pairs(option: str, value: Any) -> list[tuple[str, str]]:
-    pairs = list(_mapping(option, value).items())
+    pairs = list(mapping(option, value).items())
     for _, new in pairs:
         if not isinstance(new, str):
             raise TypeError(f"{option} has names as values, not {type(new).__name__}")
@@ -154,13 +154,13 @@ def _layers(option: str, value: Any) -> list[str]:
 
 
 def _arrays(option: str, value: Any) -> list[tuple[str, list[int], list[int] | list[float]]]:
-    return [(name, *elements(name, array)) for name, array in _mapping(option, value).items()]
+    return [(name, *elements(name, array)) for name, array in mapping(option, value).items()]
 
 
 def _shapes(option: str, value: Any) -> list[tuple[str, list[str]]]:
     if value is not None and not isinstance(value, Mapping):
         value = {"": value}
-    return [(name, _sizes(shape)) for name, shape in _mapping(option, value).items()]
+    return [(name, _sizes(shape)) for name, shape in mapping(option, value).items()]
 
 
 def _sizes(shape: Shape) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from . import _native, _options
@@ -51,12 +51,12 @@ class Variants:
 
 
 @_options.signature
-def convert_variants(model: Model, variants: Mapping[str, Mapping[str, Sequence[int | str]]], **options: Unpack[Options]) -> Variants:
+def convert_variants(model: Model, variants: Mapping[str, _options.Shapes], **options: Unpack[Options]) -> Variants:
     """Converts a model for several sizes to nets over one `.bin` file. Equal weights are stored once.
 
     Args:
         model: A model, as for `convert`.
-        variants: Names of the nets, each with the shapes of its inputs, as `input_shape` has them.
+        variants: Names of the nets, each with the shapes of its inputs, as `input_shapes` has them.
 
     The options are those of `convert`.
 
@@ -66,6 +66,12 @@ def convert_variants(model: Model, variants: Mapping[str, Mapping[str, Sequence[
         TypeError: An argument has the wrong type.
         OSError: The model or its external data cannot be read.
     """
-    shapes = [(name, [shape for _, shape in _options.normalized(input_shape=shape)]) for name, shape in variants.items()]
+    shapes = []
+    for name, inputs in _options.mapping("variants", variants).items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a net is a str, not {type(name).__name__}")
+        shapes.append((name, [shape for _, shape in _options.normalized(input_shapes=inputs)]))
+    if not shapes:
+        raise ValueError("variants has no nets")
     converter = _native.Converter(_options.normalized(**options))
     return Variants(converter.convert_variants(source(model), shapes), fp16=options.get("fp16", False))

@@ -39,6 +39,7 @@ def test_a_float_model_becomes_int8_layers(tmp_path):
     net = onnx2ncnn.quantize(CONVOLUTIONAL, {"x": SAMPLES}, depthwise=True, keep_onnx=True)
     quantization = net.quantization
     assert quantization.samples == 4 and quantization.method == "min-max"
+    assert "int8 by 4 samples: the smallest cosine to the float model is" in net._repr_html_()
     assert set(quantization.cosines) == {"y"} and 0.99 < quantization.cosines["y"] <= 1
     assert quantization.errors and all(0 < error < 0.2 for error in quantization.errors.values())
     assert len(quantization.errors) == int8_layers(net) > 2

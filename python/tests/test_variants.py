@@ -30,5 +30,13 @@ def test_wrong_variants_are_refused():
     path = model("free/rows_by_distance")
     with pytest.raises(onnx2ncnn.Refused, match="lacks 480000 bytes"):
         onnx2ncnn.convert_variants(path, {"a": {"x": [1, 100, 4]}, "b": {"x": [1, 200, 4]}})
+    for wrong, error, reason in [
+        ([[1, 8, 4]], TypeError, "variants"),
+        ({8: {"x": [1, 8, 4]}}, TypeError, "the name of a net is a str, not int"),
+        ({"a": {"x": [1, None, 4]}}, TypeError, "a size is an integer"),
+        ({}, ValueError, "variants has no nets"),
+    ]:
+        with pytest.raises(error, match=reason):
+            onnx2ncnn.convert_variants(path, wrong)
     with pytest.raises(ValueError, match="letters, digits"):
         onnx2ncnn.convert_variants(path, {"a b": {"x": [1, 8, 4]}})

@@ -60,7 +60,10 @@ fn suspect_input_shape(error: Error, options: &Options) -> Error {
     if options.input_shapes.is_empty() || error.kind() != ErrorKind::Invalid || error.help_text().is_some() {
         return error;
     }
-    error.help("the sizes of --input-shape may contradict the model: change them, or omit the option")
+    error.help(
+        "the sizes of --input-shape may contradict the model: change them, or omit the option; other sizes than \
+         those that an export fixed need a new export, with free sizes",
+    )
 }
 
 /// Infers, folds and removes nodes without readers. The result of the graph stays the same.
