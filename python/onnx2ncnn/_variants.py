@@ -66,11 +66,8 @@ def convert_variants(model: Model, variants: Mapping[str, _options.Shapes], **op
         TypeError: An argument has the wrong type.
         OSError: The model or its external data cannot be read.
     """
-    shapes = []
-    for name, inputs in _options.mapping("variants", variants).items():
-        if not isinstance(name, str):
-            raise TypeError(f"the name of a net is a str, not {type(name).__name__}")
-        shapes.append((name, [shape for _, shape in _options.normalized(input_shapes=inputs)]))
+    named = _options.mapping("variants", variants).items()
+    shapes = [(name, [shape for _, shape in _options.normalized(input_shapes=inputs)]) for name, inputs in named]
     if not shapes:
         raise ValueError("variants has no nets")
     converter = _native.Converter(_options.normalized(**options))

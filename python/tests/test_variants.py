@@ -32,7 +32,7 @@ def test_wrong_variants_are_refused():
         onnx2ncnn.convert_variants(path, {"a": {"x": [1, 100, 4]}, "b": {"x": [1, 200, 4]}})
     for wrong, error, reason in [
         ([[1, 8, 4]], TypeError, "variants"),
-        ({8: {"x": [1, 8, 4]}}, TypeError, "the name of a net is a str, not int"),
+        ({8: {"x": [1, 8, 4]}}, TypeError, "variants has names as keys, not int"),
         ({"a": {"x": [1, None, 4]}}, TypeError, "a size is an integer"),
         ({}, ValueError, "variants has no nets"),
     ]:
