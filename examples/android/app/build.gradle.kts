@@ -25,6 +25,8 @@ android {
         targetSdk = 35
         ndk { abiFilters += listOf("arm64-v8a", "armeabi-v7a", "x86_64") }
         externalNativeBuild { cmake { arguments += "-Dncnn_ROOT=${ncnn.get()}" } }
+        // Google Play asks for libraries that load on phones with pages of 16 KB.
+        externalNativeBuild { cmake { arguments += "-DANDROID_SUPPORT_FLEXIBLE_PAGE_SIZES=ON" } }
     }
     externalNativeBuild { cmake { path = file("src/main/cpp/CMakeLists.txt") } }
     sourceSets["main"].assets.srcDir(assets)
