@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Conversion, Converter, Refusal};
 use crate::common::output::{self, PIECE, Whole};
 use crate::error::{Error, Result};
-use crate::ncnn::{Net, Shared, share};
+use crate::ncnn::{Net, share};
 use crate::onnx::{Input, Sources};
 use crate::tensor::Dim;
 
@@ -71,9 +71,9 @@ impl Converter {
         }
         let mut parts: Vec<(&str, &mut Net)> =
             made.iter_mut().map(|(name, _, conversion)| (*name, &mut conversion.net)).collect();
-        let shared = share(&mut parts)?;
+        let others = share(&mut parts)?;
         let mut nets = Vec::with_capacity(made.len());
-        for ((name, converter, conversion), Shared { skipped, .. }) in made.into_iter().zip(shared) {
+        for ((name, converter, conversion), skipped) in made.into_iter().zip(others) {
             conversion.net.check()?;
             nets.push(Variant {
                 name: name.to_owned(),

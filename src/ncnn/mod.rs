@@ -49,7 +49,7 @@ pub(crate) use layer::LARGEST_HALF;
 pub use layer::Layer;
 pub(crate) use name::{Changes, Renamed};
 pub use provenance::Provenance;
-pub(crate) use share::{Shared, share};
+pub(crate) use share::share;
 pub(crate) use table::Scales;
 pub(crate) use text::{MAX_BOTTOMS, WINOGRAD, is_readable, letter};
 pub(crate) use write::Watch;

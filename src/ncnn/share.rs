@@ -29,21 +29,13 @@ struct Record {
     layers: Vec<Option<usize>>,
 }
 
-/// What a net reads of a shared file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shared {
-    /// The bytes that the net needs.
-    pub needed: u64,
-    /// The bytes of other nets, which it skips.
-    pub skipped: u64,
-}
-
 /// Adds constant blobs to checked nets, so that they have the same `.bin` file. The names are for errors.
+/// Returns the bytes of other nets that each net loads.
 ///
 /// # Errors
 ///
 /// `Unsupported` if a net would skip a large part of the file.
-pub(crate) fn share(nets: &mut [(&str, &mut Net)]) -> Result<Vec<Shared>> {
+pub(crate) fn share(nets: &mut [(&str, &mut Net)]) -> Result<Vec<u64>> {
     let mut file: Vec<Record> = Vec::new();
     for (index, (_, net)) in nets.iter().enumerate() {
         file = merged(file, net.records(index)?);
@@ -51,14 +43,14 @@ pub(crate) fn share(nets: &mut [(&str, &mut Net)]) -> Result<Vec<Shared>> {
     }
     let all: u64 = file.iter().map(|record| record.bytes).sum();
     let needs = |index: usize, record: &Record| record.layers.get(index).copied().flatten().is_some();
-    let mut shared = Vec::with_capacity(nets.len());
+    let mut others = Vec::with_capacity(nets.len());
     for (index, (name, _)) in nets.iter().enumerate() {
-        let needed = file.iter().filter(|record| needs(index, record)).map(|record| record.bytes).sum();
+        let needed: u64 = file.iter().filter(|record| needs(index, record)).map(|record| record.bytes).sum();
         let skipped = all - needed;
         if skipped > FEW.max(needed / LEAST_SHARED) {
             return Err(refusal(nets, &file, name, index, skipped));
         }
-        shared.push(Shared { needed, skipped });
+        others.push(skipped);
     }
     let mut gaps = Vec::with_capacity(nets.len());
     for index in 0..nets.len() {
@@ -67,7 +59,7 @@ pub(crate) fn share(nets: &mut [(&str, &mut Net)]) -> Result<Vec<Shared>> {
     for ((_, net), gaps) in nets.iter_mut().zip(gaps) {
         net.skip(gaps)?;
     }
-    Ok(shared)
+    Ok(others)
 }
 
 /// Merges the records of a net into those of the nets before it, in an order that contains both orders.
