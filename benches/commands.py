@@ -34,9 +34,14 @@ def run(*command, timeout=600):
     return done.returncode, done.stdout + done.stderr
 
 
+def values_of(text):
+    """The items of a list such as "a,b:float[1,S]"."""
+    return re.split(r",(?![^\[]*\])", text)
+
+
 def names_of(text):
-    """The names in a list such as "a,b:float[1,S]"."""
-    return [re.sub(r":\w+(\[.*\])?$", "", name) for name in re.split(r",(?![^\[]*\])", text)]
+    """The names in such a list."""
+    return [re.sub(r":\w+(\[.*\])?$", "", value) for value in values_of(text)]
 
 
 def options_of(words):
@@ -55,15 +60,14 @@ def values_inside(model, names, inputs):
     proto = onnx.load(model, load_external_data=False)
     known = {port.name for port in proto.graph.output}
     proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
-    changed = f"{model}.{os.getpid()}.{abs(hash(tuple(names)))}"
-    try:
-        onnx.save(proto, changed)
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        return dict(zip(names, onnxruntime.InferenceSession(changed, options).run(names, inputs)))
-    finally:
-        Path(changed).unlink(missing_ok=True)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    # Next to the model, where its external data are found.
+    with tempfile.NamedTemporaryFile(dir=model.parent) as changed:
+        changed.write(proto.SerializeToString())
+        changed.flush()
+        return dict(zip(names, onnxruntime.InferenceSession(changed.name, options).run(names, inputs)))
 
 
 def values_before(model, names):
@@ -104,7 +108,7 @@ def inputs_of(model, options):
     computed = [name for name in cut if name not in arrays]
     if computed:
         try:
-            arrays.update(values_inside(str(model), computed, arrays))
+            arrays.update(values_inside(model, computed, arrays))
         except Exception:
             # A part may be valid where the model is not: it is compared on random inputs.
             return None
@@ -131,8 +135,8 @@ def difference_of_net(converter, model, words, folder):
 
 
 def difference_of_chain(model, options):
-    """What differs between the outputs of a chain and those of the model, or nothing."""
-    cuts = [re.split(r",(?![^\[]*\])", value) for name, value in options if name == "--split-at"]
+    """What differs between the outputs of a chain and the outputs of the model, or nothing."""
+    cuts = [values_of(value) for name, value in options if name == "--split-at"]
     others = [name for name, _ in options if name != "--split-at"]
     if others:
         return f"a chain with {others} is not run here"
@@ -140,7 +144,7 @@ def difference_of_chain(model, options):
     inputs = dict(np.load(path, allow_pickle=True)) if path.exists() else random_inputs(model)
     found = onnx2ncnn.convert_chain(str(model), cuts).run(inputs)
     names = [port.name for port in onnx.load(model, load_external_data=False).graph.output]
-    for name, expected in values_inside(str(model), names, inputs).items():
+    for name, expected in values_inside(model, names, inputs).items():
         actual = np.asarray(found[name])
         if actual.size != expected.size:
             return f"{name}: {actual.shape} for {expected.shape}"

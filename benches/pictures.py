@@ -125,7 +125,7 @@ KINDS = {
 
 def results(command):
     """What a program prints and draws."""
-    for name in ("result.png", "waveform.wav"):
+    for name in ("result.png", "result.wav"):
         Path(name).unlink(missing_ok=True)
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     drawn = Image.open("result.png").convert("RGB").copy() if Path("result.png").exists() else None

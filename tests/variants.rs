@@ -66,28 +66,30 @@ fn nets_of_two_sizes_share_their_weights() {
     assert!(count > 50 && skipping > 20, "{count} and {skipping}");
 }
 
+/// Converts a fixture with options that are refused, and returns what is printed.
+fn refused(name: &str, options: &str, code: i32, said: &str) -> String {
+    let room = Room::new();
+    let text = room.expect(&format!("{} net.param {options}", fixture(name)), code, said);
+    assert!(room.names().is_empty(), "{:?}", room.names());
+    text
+}
+
 #[test]
 fn nets_that_differ_in_many_weights_are_refused() {
-    let room = Room::new();
-    let line =
-        format!("{} net.param --variant a=1,100,4 --variant b=1,200,4", fixture("free/rows_by_distance"));
-    let text = room.expect(&line, 1, "lacks 480000 bytes of weights that others have");
+    let options = "--variant a=1,100,4 --variant b=1,200,4";
+    let said = "lacks 480000 bytes of weights that others have";
+    let text = refused("free/rows_by_distance", options, 1, said);
     assert!(text.contains("MemoryData") && text.contains("of \"b\""), "{text}");
-    assert!(room.names().is_empty(), "{:?}", room.names());
 }
 
 #[test]
 fn a_refusal_names_the_variant() {
-    let room = Room::new();
-    let line =
-        format!("{} net.param --variant a=1,100,4 --variant b=200,4", fixture("free/rows_by_distance"));
-    let text = room.expect(&line, 2, "variant \"b\"");
+    let options = "--variant a=1,100,4 --variant b=200,4";
+    let text = refused("free/rows_by_distance", options, 2, "variant \"b\"");
     assert!(!text.contains("variant \"a\""), "{text}");
     // A chain has no variants.
-    let line = format!("{} net.param --variant a=ids:1,8", fixture("remedy/both_halves"));
-    let text = room.expect(&line, 1, "variant \"a\"");
+    let text = refused("remedy/both_halves", "--variant a=ids:1,8", 1, "variant \"a\"");
     assert!(!text.contains("--split-at"), "{text}");
-    assert!(room.names().is_empty(), "{:?}", room.names());
 }
 
 #[test]
@@ -102,7 +104,7 @@ fn wrong_variants_are_refused_before_the_conversion() {
         ("--variant a=1,8,4 --split-at y", "cannot be used with"),
         ("--variant a=1,8,4 --example run.py", "cannot be used with"),
     ] {
-        room.expect(&format!("{model} net.param {options}"), 2, said);
+        refused("free/rows_by_distance", options, 2, said);
     }
     room.expect(&format!("{model} net.param --variant a=1,8,4 --dry-run"), 0, "net.a.param");
     assert!(room.names().is_empty(), "{:?}", room.names());

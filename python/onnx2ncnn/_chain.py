@@ -67,8 +67,8 @@ class Chain:
         `model.2.onnx`, and the list of them, `model.json`.
 
         Args:
-            param: The path from which those of the `.param` files are made.
-            bin: The path from which those of the `.bin` files are made; by default beside the `.param` files.
+            param: The path of the `.param` files without the numbers of the parts.
+            bin: The path of the `.bin` files without these numbers; by default beside the `.param` files.
 
         Raises:
             OSError: A file cannot be written, or the model cannot be read or was changed.

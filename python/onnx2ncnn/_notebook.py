@@ -48,7 +48,7 @@ def _verdict(net: Net) -> str:
 
 
 def _quantized(net: Net) -> str:
-    """How near a quantized net is to the float model. What is verified is that it computes what the quantized model does."""
+    """How near a quantized net is to the float model; `verify` compares it with the quantized model."""
     if net.quantization is None:
         return ""
     name, least = min(net.quantization.cosines.items(), key=lambda item: 0 if item[1] is None else item[1])

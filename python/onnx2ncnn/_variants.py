@@ -36,7 +36,7 @@ class Variants:
         """Writes the files, or none: `model.small.param` and so on for `model.param`, and one `.bin` file.
 
         Args:
-            param: The path from which those of the `.param` files are made.
+            param: The path of the `.param` files without the names of the nets.
             bin: The path of the `.bin` file; by default beside the `.param` files, by their names: `model.small+large.bin`.
 
         Raises:
@@ -44,7 +44,7 @@ class Variants:
             ValueError: A file would overwrite the model, or the name of `param` does not end in `.param` and `bin` is missing.
         """
         path, named = param_and_bin(param, bin)
-        self._variants.save(path, named if bin is not None else f"{path[: -len('.param')]}.{'+'.join(self.nets)}.bin")
+        self._variants.save(path, None if bin is None else named)
 
     def __repr__(self) -> str:
         return f"<onnx2ncnn.Variants {', '.join(self.nets)}>"

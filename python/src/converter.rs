@@ -40,8 +40,7 @@ impl Numbers {
                 Array::new(DType::F64, Elements::F64(elements))
             }
             Numbers::Sizes(list) => {
-                let sizes: Result<Vec<Dim>, Error> = list.iter().map(|size| size.parse()).collect();
-                Array::dims(ArrayD::from_shape_vec(shape, sizes.map_err(invalid)?).map_err(failed)?)
+                Array::dims(ArrayD::from_shape_vec(shape, sizes(&list)?).map_err(failed)?)
             }
         })
     }
@@ -49,6 +48,11 @@ impl Numbers {
 
 fn invalid(error: Error) -> PyErr {
     PyValueError::new_err(error.to_string())
+}
+
+/// Returns the sizes of a shape.
+fn sizes(list: &[String]) -> PyResult<Vec<Dim>> {
+    list.iter().map(|size| size.parse().map_err(invalid)).collect()
 }
 
 /// Returns a value of an option.
@@ -66,9 +70,8 @@ fn value(kind: OptionKind, item: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
             OptionValue::Weights(weights?)
         }
         OptionKind::Shape => {
-            let (name, sizes): (String, Vec<String>) = item.extract()?;
-            let shape: Result<Vec<Dim>, Error> = sizes.iter().map(|size| size.parse()).collect();
-            OptionValue::Shape((name, shape.map_err(invalid)?))
+            let (name, shape): (String, Vec<String>) = item.extract()?;
+            OptionValue::Shape((name, sizes(&shape)?))
         }
         OptionKind::Array => {
             let (name, shape, numbers): (String, Vec<usize>, Numbers) = item.extract()?;
@@ -97,6 +100,9 @@ pub fn options() -> Vec<OptionRow> {
     rows.map(|info| (info.name, info.long_name(), format!("{:?}", info.kind).to_lowercase(), info.excludes))
         .collect()
 }
+
+/// Shapes by the names of inputs.
+type Shapes = Vec<(String, Vec<String>)>;
 
 /// A converter of any number of models.
 #[pyclass(frozen, module = "onnx2ncnn._native")]
@@ -136,15 +142,13 @@ impl Converter {
         &self,
         py: Python<'_>,
         model: Model,
-        variants: Vec<(String, Vec<(String, Vec<String>)>)>,
+        variants: Vec<(String, Shapes)>,
     ) -> PyResult<Variants> {
         let input = Input::from(model);
         let mut parsed = Vec::with_capacity(variants.len());
         for (name, shapes) in variants {
-            let shapes = shapes.into_iter().map(|(input, sizes)| {
-                Ok((input, sizes.iter().map(|size| size.parse()).collect::<Result<Vec<Dim>, Error>>()?))
-            });
-            parsed.push((name, shapes.collect::<Result<Vec<_>, Error>>().map_err(invalid)?));
+            let shapes = shapes.into_iter().map(|(input, shape)| Ok((input, sizes(&shape)?)));
+            parsed.push((name, shapes.collect::<PyResult<Vec<_>>>()?));
         }
         let variants = run(py, || self.0.convert_variants(&input, &parsed))?;
         Ok(Variants::new(variants, input))

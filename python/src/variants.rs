@@ -35,8 +35,10 @@ impl Variants {
         nets.collect()
     }
 
-    /// Writes the `.param` file of each net, and the `.bin` file; returns its bytes.
-    fn save(&self, py: Python<'_>, param: PathBuf, bin: PathBuf) -> PyResult<u64> {
+    /// Writes the `.param` file of each net, and the `.bin` file, by default by their names; returns its bytes.
+    #[pyo3(signature = (param, bin=None))]
+    fn save(&self, py: Python<'_>, param: PathBuf, bin: Option<PathBuf>) -> PyResult<u64> {
+        let bin = bin.unwrap_or_else(|| self.variants.bin(&param));
         run(py, || self.variants.write(&param, &bin))
     }
 }

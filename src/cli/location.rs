@@ -66,6 +66,26 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
+    /// Returns the locations of the files of several nets of a model.
+    ///
+    /// # Errors
+    ///
+    /// `Usage` if one of them is the model; the message begins with `what` it would be.
+    pub fn of_nets<'f>(
+        files: impl Iterator<Item = &'f PathBuf>,
+        model: &Path,
+        what: &str,
+    ) -> Result<Outputs> {
+        let mut outputs = Outputs::default();
+        for file in files {
+            let file = outputs.add(file)?;
+            if model.canonicalize().is_ok_and(|model| model == file) {
+                return Err(refused(&file, format!("{what} would overwrite the model itself")));
+            }
+        }
+        Ok(outputs)
+    }
+
     /// Returns the path at which to write a result, after symbolic links. Its folder may have to be made.
     pub fn add(&mut self, path: &Path) -> Result<PathBuf> {
         if !is_standard_output(path) {

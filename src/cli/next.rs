@@ -41,12 +41,11 @@ pub(super) struct Next {
 impl Next {
     /// Returns the commands that follow from a command line; without a name that cannot be passed in quotes.
     pub fn after(line: &Line, remedies: &[Remedy]) -> Vec<Next> {
-        let next = remedies.iter().filter_map(|remedy| {
-            let has_variants =
-                line.options.iter().any(|option| option.to_string_lossy().starts_with("--variant"));
-            if has_variants && !remedy.split_at.is_empty() {
-                return None;
-            }
+        // Several nets over one file are no chain, and no program runs them.
+        let has_variants =
+            line.options.iter().any(|option| option.to_string_lossy().starts_with("--variant"));
+        let remedies = remedies.iter().filter(|remedy| !has_variants || remedy.split_at.is_empty());
+        let next = remedies.filter_map(|remedy| {
             let command = line.with(remedy)?;
             let set = remedy.set.iter().map(|(input, _)| input.as_str());
             let set = said_of(

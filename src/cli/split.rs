@@ -8,7 +8,7 @@ use onnx2ncnn::{Chain, Input, Part, Refusal};
 
 use super::arguments::Arguments;
 use super::destination::Destination;
-use super::location::{Outputs, input, refused};
+use super::location::{Outputs, input};
 use super::options::parse_names;
 use super::summary::{Stream, Summary};
 use super::terminal::{NOTICE, labelled, printable};
@@ -29,13 +29,7 @@ pub(super) fn convert_chain(arguments: &Arguments) -> Result<Summary, Refusal> {
     let converter = arguments.choices.apply(arguments.source.converter()?)?;
     let chain = converter.convert_chain(&model, &cuts)?;
     let (steps, list) = chain.files(&param, &bin);
-    let mut outputs = Outputs::default();
-    for file in steps.iter().flatten().chain([&list]) {
-        let file = outputs.add(file)?;
-        if arguments.model.canonicalize().is_ok_and(|model| model == file) {
-            return Err(refused(&file, "a part would overwrite the model itself").into());
-        }
-    }
+    let outputs = Outputs::of_nets(steps.iter().flatten().chain([&list]), &arguments.model, "a part")?;
     if !arguments.dry_run {
         outputs.write(|| chain.write(&param, &bin))?;
     }

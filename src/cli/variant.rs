@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::arguments::Arguments;
 use super::destination::Destination;
-use super::location::{Outputs, input, refused};
+use super::location::{Outputs, input};
 use super::message::MessageFormat;
 use super::shape::parse_input_shape;
 use super::size::display_bytes;
@@ -33,20 +33,14 @@ pub(super) fn convert_variants(arguments: &Arguments) -> Result<Summary, Refusal
     let variants = converter.convert_variants(&model, &parsed(&arguments.variant)?)?;
     let params = variants.params(&param);
     let bin = if arguments.net.bin.is_some() { named } else { variants.bin(&param) };
-    let mut outputs = Outputs::default();
-    for file in params.iter().chain([&bin]) {
-        let file = outputs.add(file)?;
-        if arguments.model.canonicalize().is_ok_and(|model| model == file) {
-            return Err(refused(&file, "a net would overwrite the model itself").into());
-        }
-    }
+    let outputs = Outputs::of_nets(params.iter().chain([&bin]), &arguments.model, "a net")?;
     let written = match arguments.dry_run {
         true => None,
-        false => Some(outputs.write(|| variants.write(&param, &bin))?),
+        false => Some((&*bin, outputs.write(|| variants.write(&param, &bin))?)),
     };
     Ok(match arguments.format.message_format {
-        MessageFormat::Human => describe(&variants.nets, &params, written.map(|bytes| (&*bin, bytes))),
-        MessageFormat::Json => to_json(&variants.nets, &params, written.map(|bytes| (&*bin, bytes))),
+        MessageFormat::Human => describe(&variants.nets, &params, written),
+        MessageFormat::Json => to_json(&variants.nets, &params, written),
     })
 }
 

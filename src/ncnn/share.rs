@@ -29,6 +29,21 @@ struct Record {
     layers: Vec<Option<usize>>,
 }
 
+impl Record {
+    /// Returns the index of the layer with these weights in a net, if it has one.
+    fn layer(&self, net: usize) -> Option<usize> {
+        self.layers.get(net).copied().flatten()
+    }
+
+    /// Returns the first net that has these weights, and the layer.
+    fn owner<'n>(&self, nets: &'n [(&str, &mut Net)]) -> Option<(&'n str, &'n Net, &'n NetLayer)> {
+        self.layers
+            .iter()
+            .zip(nets)
+            .find_map(|(layer, (name, net))| Some((*name, &**net, net.layers.get((*layer)?)?)))
+    }
+}
+
 /// Adds constant blobs to checked nets, so that they have the same `.bin` file. The names are for errors.
 /// Returns the bytes of other nets that each net loads.
 ///
@@ -42,10 +57,10 @@ pub(crate) fn share(nets: &mut [(&str, &mut Net)]) -> Result<Vec<u64>> {
         file.iter_mut().for_each(|record| record.layers.resize(index + 1, None));
     }
     let all: u64 = file.iter().map(|record| record.bytes).sum();
-    let needs = |index: usize, record: &Record| record.layers.get(index).copied().flatten().is_some();
     let mut others = Vec::with_capacity(nets.len());
     for (index, (name, _)) in nets.iter().enumerate() {
-        let needed: u64 = file.iter().filter(|record| needs(index, record)).map(|record| record.bytes).sum();
+        let needed = file.iter().filter(|record| record.layer(index).is_some());
+        let needed: u64 = needed.map(|record| record.bytes).sum();
         let skipped = all - needed;
         if skipped > FEW.max(needed / LEAST_SHARED) {
             return Err(refusal(nets, &file, name, index, skipped));
@@ -62,7 +77,7 @@ pub(crate) fn share(nets: &mut [(&str, &mut Net)]) -> Result<Vec<u64>> {
     Ok(others)
 }
 
-/// Merges the records of a net into those of the nets before it, in an order that contains both orders.
+/// Merges the records of a net into the records of earlier nets, in an order that contains both orders.
 fn merged(file: Vec<Record>, net: Vec<Record>) -> Vec<Record> {
     let digests = |records: &[Record]| records.iter().map(|record| record.digest).collect::<Vec<_>>();
     let steps = capture_diff_slices(Algorithm::Myers, &digests(&file), &digests(&net));
@@ -89,15 +104,9 @@ fn merged(file: Vec<Record>, net: Vec<Record>) -> Vec<Record> {
 
 /// Returns the error of a net that would skip much, with the largest layer that it lacks.
 fn refusal(nets: &[(&str, &mut Net)], file: &[Record], name: &str, index: usize, skipped: u64) -> Error {
-    let lacking = file.iter().filter(|record| record.layers.get(index).copied().flatten().is_none());
-    let largest = lacking.max_by_key(|record| record.bytes);
-    let layer = largest.and_then(|record| {
-        let (net, layer) =
-            record.layers.iter().enumerate().find_map(|(net, layer)| Some((net, (*layer)?)))?;
-        let (other, net) = nets.get(net)?;
-        Some((*other, net.layers.get(layer)?))
-    });
-    let reason = layer.map_or_else(String::new, |(other, layer)| {
+    let lacking = file.iter().filter(|record| record.layer(index).is_none());
+    let largest = lacking.max_by_key(|record| record.bytes).and_then(|record| record.owner(nets));
+    let reason = largest.map_or_else(String::new, |(other, _, layer)| {
         format!(", {} \"{}\" of \"{other}\" among them", layer.layer.type_name(), layer.name)
     });
     let message = format!("\"{name}\" lacks {skipped} bytes of weights that others have{reason}");
@@ -108,13 +117,12 @@ fn refusal(nets: &[(&str, &mut Net)], file: &[Record], name: &str, index: usize,
 fn gaps_of(nets: &[(&str, &mut Net)], file: &[Record], index: usize) -> Result<Vec<(usize, Vec<u8>)>> {
     let (mut gaps, mut bytes) = (Vec::new(), Vec::new());
     for record in file {
-        match record.layers.get(index).copied().flatten() {
+        match record.layer(index) {
             Some(_) if bytes.is_empty() => {}
             Some(layer) => gaps.push((layer, std::mem::take(&mut bytes))),
             None => {
-                let mut owners = record.layers.iter().zip(nets);
-                let owner = owners.find_map(|(layer, (_, net))| Some((net, net.layers.get((*layer)?)?)));
-                let (net, layer) = owner.ok_or_else(|| Error::internal("weights of no net"))?;
+                let owner = record.owner(nets);
+                let (_, net, layer) = owner.ok_or_else(|| Error::internal("weights of no net"))?;
                 net.write_weights(layer, &mut bytes)?;
             }
         }

@@ -30,8 +30,8 @@ pub enum Counts {
 /// second axis. Neither is the axis of which computed indices select elements, such as the nodes that the
 /// edges of a graph join, or constant indices select others than the only one of a batch of 1, nor that of
 /// the steps of a recurrent layer or a Scan, nor one that Unique compares: elements of a batch are
-/// independent. `mixed` are the sizes of such axes in the model of which the graph is a part. Those that the
-/// user names stay free.
+/// independent. `mixed` has the sizes of such axes in the whole model, if the graph is a part of it. Sizes
+/// that the user names stay free.
 pub fn fix_batch(
     graph: &mut Graph,
     counts: Counts,

@@ -178,6 +178,7 @@ mod tests {
 
     use super::*;
     use crate::graph::Value;
+    use crate::pass::first_axis::{Counts, fix_batch};
 
     fn shape(sizes: &str) -> Vec<Dim> {
         sizes.split(' ').map(|size| size.parse().map_or_else(|_| Dim::symbol(size), Dim::Known)).collect()
@@ -199,14 +200,7 @@ mod tests {
         let requested: Vec<_> =
             requested.iter().map(|(name, sizes)| ((*name).to_owned(), shape(sizes))).collect();
         set_input_shapes(&mut graph, &requested).unwrap();
-        crate::pass::first_axis::fix_batch(
-            &mut graph,
-            crate::pass::first_axis::Counts::Free,
-            &BTreeSet::new(),
-            &BTreeSet::new(),
-            &mut Vec::new(),
-        )
-        .unwrap();
+        fix_batch(&mut graph, Counts::Free, &BTreeSet::new(), &BTreeSet::new(), &mut Vec::new()).unwrap();
         let shown = |id| graph.value(id).shape.as_deref().map_or("?".to_owned(), display_shape);
         graph.value_ids().map(shown).collect()
     }
