@@ -593,6 +593,19 @@ fn a_comparison_of_nothing_is_an_error() {
 }
 
 #[test]
+fn a_net_of_another_conversion_is_recognised() {
+    let room = room_with_model("free/resized_to_one_row", "--input-shape x:1,3,8,8");
+    let said = room.expect("verify model.onnx m.param m.bin", 4, "repeat --input-shape x:1,3,8,8");
+    room.expect("verify model.onnx m.param m.bin --input-shape x:1,3,8,8", 0, "verified");
+    assert!(!said.contains("layers ;"), "{said}");
+    let room = room_with_model("quantized/network", "--int8");
+    room.expect("verify model.onnx m.param m.bin --dequantize", 4, "the net has int8 weights: give --int8");
+    room.expect("verify none.onnx", 2, "none.onnx: the file cannot be opened");
+    room.put("photo.jpg", b"\xff\xd8\xff");
+    room.expect("verify model.onnx m.param m.bin --data photo.jpg", 2, "--data is a file .npz with an array");
+}
+
+#[test]
 fn moves_are_proved_and_free_sizes_tried() {
     let room = room_with_model("free/first_axis_of_one_kept", "");
     room.expect("verify model.onnx m.param m.bin", 0, "windows at ");

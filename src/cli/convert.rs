@@ -17,7 +17,7 @@ use super::message::{MessageFormat, Report};
 use super::sampled::Sampled;
 use super::split::convert_chain;
 use super::summary::{self, Files, Stream, Summary};
-use super::terminal::{STRONG, labelled, shows_bars};
+use super::terminal::{STRONG, Waiting, labelled, shows_bars};
 use super::variant::convert_variants;
 
 /// Converts and writes a model, and returns the summary.
@@ -40,6 +40,9 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     // The files of a rounded model are read until the net is written.
     let mut kept = None;
     let done = model.and_then(|model| {
+        let data = arguments.half.data.as_ref();
+        let waiting =
+            data.map(|_| Waiting::for_work("the model and its net run on the samples", arguments.report));
         let sampled = kept.insert(Sampled::of(arguments, &model)?);
         let model = sampled.input().unwrap_or(model);
         let converter = converter(arguments, sampled, &destination)?;
@@ -53,6 +56,7 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
             }
             None => (converter.convert(&model)?, converter),
         };
+        drop(waiting);
         conversion.warnings.splice(..0, sampled.warnings().iter().cloned());
         Ok((conversion, converter, model))
     });

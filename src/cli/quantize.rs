@@ -21,7 +21,7 @@ use super::python::{
     Comparison, INT8_COSINE, NetRequest, PythonArguments, Quantize as QuantizeRequest, Quantized, parse_loss,
 };
 use super::summary::{self, Files, Stream, Summary};
-use super::terminal::{STRONG, labelled, list, printable};
+use super::terminal::{STRONG, Waiting, labelled, list, printable};
 use crate::common::count::count;
 
 const EXAMPLES: &str = "\
@@ -137,11 +137,13 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
         quantized: in_room("quantized.onnx"),
         max_loss: arguments.max_loss,
     };
+    let waiting = Waiting::for_work("onnxruntime runs the samples", arguments.report);
     let answer = request.ask(&arguments.python)?;
     let converter = unquantized.clone().quantization(Quantization::Int8);
     let tried = Cell::new(0);
     let attempt = |kept: &[String]| {
         tried.set(tried.get() + 1);
+        waiting.say(format!("net {} runs on the samples", tried.get()));
         try_net(&converter, &request, kept, &tried.get().to_string(), arguments)
     };
     let mut layers: Vec<_> = answer.layers.iter().collect();
@@ -155,6 +157,7 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
         }
         None => (vec![attempt(&[])?], None),
     };
+    drop(waiting);
     let Some(Trial { figures: Figures { loss, .. }, net: (quantized, comparison), .. }) = trials.last()
     else {
         return Err(Error::internal("no net was tried").into());

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::message::Report;
 
@@ -34,6 +36,37 @@ pub(super) fn print(text: &str, color: ColorChoice) {
 pub(super) fn shows_bars(report: Report) -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     !report.quiet && !dumb && std::io::stderr().is_terminal()
+}
+
+/// A line on a terminal that says what takes long, and for how long it has. It is removed at the end.
+pub(super) struct Waiting(Option<ProgressBar>);
+
+impl Waiting {
+    /// Shows the line, unless bars cannot be drawn.
+    pub fn for_work(text: &str, report: Report) -> Waiting {
+        let style = ProgressStyle::with_template("{spinner} {msg}, {elapsed}");
+        let line = style.ok().filter(|_| shows_bars(report)).map(|style| {
+            let line = ProgressBar::new_spinner().with_style(style).with_message(text.to_owned());
+            line.enable_steady_tick(Duration::from_millis(200));
+            line
+        });
+        Waiting(line)
+    }
+
+    /// Changes the text.
+    pub fn say(&self, text: String) {
+        if let Some(line) = &self.0 {
+            line.set_message(text);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(line) = &self.0 {
+            line.finish_and_clear();
+        }
+    }
 }
 
 fn choice(color: ColorChoice) -> anstream::ColorChoice {

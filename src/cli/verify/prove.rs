@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use onnx2ncnn::error::Error;
+use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::report::Distance;
 use onnx2ncnn::{Conversion, Converter, Input, Proof, Refusal, State, WindowProof};
 
@@ -15,15 +16,19 @@ use crate::cli::terminal::{BAD, STRONG, labelled, list, printable};
 /// The maximum number of listed windows, without -v.
 const MAX_ROWS: usize = 10;
 
-/// Compares the net of these files with the model, at several sizes if some are free.
+/// Reads a net by the options of a conversion.
+pub(super) fn read(conversion: &Conversion, (param, bin): (&Path, &Path)) -> Result<Net, Refusal> {
+    read_net_by(param, bin, |param, bin| conversion.read_net(param, bin))
+}
+
+/// Compares a net with the model, at several sizes if some are free.
 pub(super) fn prove(
     conversion: &Conversion,
     converter: &Converter,
     model: &Input,
-    (param, bin): (&Path, &Path),
+    net: &Net,
 ) -> Result<Vec<Proof>, Refusal> {
-    let net = read_net_by(param, bin, |param, bin| conversion.read_net(param, bin))?;
-    Ok(Proof::compared(conversion.prove(converter, model, &net)?)?)
+    Ok(Proof::compared(conversion.prove(converter, model, net)?)?)
 }
 
 /// Notes whose fault the error of isolated layers is: the net's, or the runtime's, if by the meaning of their
@@ -69,10 +74,12 @@ pub(super) fn describe(proofs: &[Proof], verbose: bool) -> String {
         let rows: Vec<&WindowProof> =
             proofs.iter().flat_map(|proof| &proof.windows).filter(|window| window.state == state).collect();
         list(&mut text, "", &rows, most, |text, window| {
-            let layers: Vec<String> = window.layers.iter().map(|layer| printable(layer)).collect();
             let value = printable(&window.value);
             let _ = writeln!(text, "{label} {STRONG}\"{value}\"{STRONG:#}: {}", printable(&window.reason));
-            let _ = writeln!(text, "  layers {}; nodes {}", layers.join(" "), window.nodes.join(" "));
+            if !window.layers.is_empty() || !window.nodes.is_empty() {
+                let layers: Vec<String> = window.layers.iter().map(|layer| printable(layer)).collect();
+                let _ = writeln!(text, "  layers {}; nodes {}", layers.join(" "), window.nodes.join(" "));
+            }
         });
     }
     let verdict = Proof::verdict(proofs);
