@@ -353,9 +353,15 @@ class Net:
 
     def _repr_html_(self) -> str:
         """What the net is, for notebooks: inputs, outputs, a drawing, its size, and what is known of its results."""
+        from html import escape
+
         from ._notebook import described
 
-        return described(self)
+        try:
+            return described(self)
+        except OSError as error:
+            # The weights are in the file of the model.
+            return f"<div>{escape(repr(self))}</div><div>It cannot be shown: {escape(str(error))}</div>"
 
 
 def param_and_bin(param: str | os.PathLike[str], bin: str | os.PathLike[str] | None) -> tuple[str, str]:

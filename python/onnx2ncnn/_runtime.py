@@ -52,7 +52,11 @@ def load(param: str, data: bytes, options: Mapping[str, Any]) -> ncnn.Net:
     net = ncnn.Net()
     check_names("ncnn.Option", options, [name for name in dir(net.opt) if not name.startswith("_")], "field")
     for name, value in {**_EXACT, **options}.items():
-        setattr(net.opt, name, value)
+        try:
+            setattr(net.opt, name, value)
+        except TypeError:
+            kind = type(getattr(net.opt, name)).__name__
+            raise TypeError(f"the field {name} of ncnn.Option is of type {kind}, not {type(value).__name__}") from None
     if net.load_param_mem(param) != 0 or net.load_model(_Reader(data)) != 0:
         raise RuntimeError("ncnn does not load the net; it says why on standard error")
     return net

@@ -50,6 +50,9 @@ def tune(model: Model, data: Data, *, half_error: float | None = None, max_loss:
     """
     need("verify", "numpy", "ncnn", "onnxruntime")
 
+    for option, value in (("half_error", half_error), ("max_loss", max_loss)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise TypeError(f"{option} is a number, such as 0.01, not {value!r}")
     if half_error is not None and not half_error > 0:
         raise ValueError(f"half_error is a positive number, not {half_error!r}")
     for name in ("kv_cache", "dequantize", "int8"):

@@ -1,6 +1,7 @@
 """What notebooks show of a net."""
 
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -53,6 +54,14 @@ def test_a_net_is_described():
     assert page.tags.count("rect") == len(net.layers) and "InnerProduct" in page.text
     # The page is an attribute, which ends at the first quote.
     assert 'sandbox="allow-scripts allow-downloads"' in net._repr_html_() and "allow-same-origin" not in net._repr_html_()
+
+
+def test_a_net_whose_model_was_changed_says_so(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(Path(DIGITS).read_bytes())
+    net = onnx2ncnn.convert(path)
+    path.write_bytes(Path(DIGITS).read_bytes() + b"  ")
+    assert "the file was changed while it was read" in Seen(net._repr_html_()).text
 
 
 def test_a_comparison_is_told():

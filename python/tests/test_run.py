@@ -139,6 +139,8 @@ def test_net_is_loaded_without_files():
     )
     with pytest.raises(TypeError, match="no field"):
         onnx2ncnn.convert(CONVOLUTIONAL).load(no_such_field=True)
+    with pytest.raises(TypeError, match="the field num_threads of ncnn.Option is of type int, not str"):
+        onnx2ncnn.convert(CONVOLUTIONAL).load(num_threads="2")
 
 
 def test_threads_share_a_net():

@@ -36,6 +36,7 @@ def test_given_options_stay():
     [
         ({"y": SAMPLES}, {}, ValueError, 'has no array "x"'),
         (SAMPLES, {"half_error": 0.0}, ValueError, "half_error is a positive number"),
+        (SAMPLES, {"half_error": "1%"}, TypeError, "half_error is a number, such as 0.01"),
         (SAMPLES, {"int8": True}, TypeError, "no option int8"),
         (3, {}, TypeError, "data are arrays"),
     ],
