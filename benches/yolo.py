@@ -4,6 +4,7 @@ usage: yolo.py CONVERTER [NCNN] [--match RE]
 
 The networks are YOLO11 and YOLO26 for each task, as ultralytics exports them with several options, with random weights. Where the model selects its boxes
 itself, it is refused, and the program is that of the printed command. With NCNN, a folder where ncnn is installed, programs in C++ are compared, too.
+Where the Python package onnx2ncnn is installed, the folders that it exports are compared, too.
 Needs ncnn, opencv-python-headless and the packages of benches/defaults.txt, 2 GB.
 """
 
@@ -21,6 +22,11 @@ import torch
 
 from defaults import lively, picture
 from ultralytics import YOLO
+
+try:
+    import onnx2ncnn.ultralytics
+except ImportError:
+    onnx2ncnn = None
 
 SIDE = 320
 # A picture of other proportions than those of the network.
@@ -93,7 +99,7 @@ def exported(name, task, least, options):
             branch[-1].weight *= 0.004
             branch[-1].bias.zero_()
     path = model.export(format="onnx", imgsz=SIDE, verbose=False, **options, **({"conf": least} if "nms" in options else {}))
-    return path, list(model.names.values())
+    return path, model
 
 
 def programs(converter, path, ncnn, least):
@@ -131,13 +137,24 @@ def arguments_of(text):
     return Path(found.converter).resolve(), found.ncnn and Path(found.ncnn).resolve(), found.match
 
 
+def package_exports(model, kind):
+    """The folders that the package onnx2ncnn writes for a model of ultralytics, one after the other, by the names of the functions."""
+    if onnx2ncnn is None:
+        return
+    if kind == "default":
+        onnx2ncnn.ultralytics.install()
+        yield "torch2ncnn", model.export(format="ncnn", imgsz=SIDE, verbose=False)
+    yield "export", onnx2ncnn.ultralytics.export(model, imgsz=SIDE, verbose=False, **EXPORTS[kind])
+
+
 def compare(converter, ncnn, task, name, kind):
     threshold = 0.01
     if task != "classify":
         # About a hundred boxes, with a limit between two scores.
         scores = found_by(exported(name, task, threshold, {**EXPORTS[kind], "nms": False})[0], task, threshold)[:, 1]
         threshold = float(scores[min(99, len(scores) - 2) : min(99, len(scores) - 2) + 2].mean())
-    path, names = exported(name, task, threshold, EXPORTS[kind])
+    path, model = exported(name, task, threshold, EXPORTS[kind])
+    names = list(model.names.values())
     expected = found_by(path, task, threshold)
     commands, refused = programs(converter, path, ncnn, threshold)
     if task == "classify":
@@ -148,6 +165,9 @@ def compare(converter, ncnn, task, name, kind):
         subprocess.run([converter, path, "--quiet", "--ultralytics", f"{name}_ncnn_model"], check=True)
         if what := difference(expected, found_by(f"{name}_ncnn_model", task, threshold)):
             wrong["folder"] = what
+        for export, folder in package_exports(model, kind):
+            if what := difference(expected, found_by(folder, task, threshold)):
+                wrong[export] = what
     print(f"{name:13} {kind:8} {len(expected)} found{', refused: program of the printed command' if refused else ''}: {wrong or 'equal'}", flush=True)
     return not wrong
 
@@ -168,7 +188,7 @@ def main():
                     if re.search(match, f"{family}{ending} {kind}"):
                         right.append(compare(converter, ncnn, task, f"{family}{ending}", kind))
         os.chdir("/")
-    print(f"{sum(right)} of {len(right)} are equal")
+    print(f"{sum(right)} of {len(right)} are equal{'' if onnx2ncnn is None else ', with the exports of the package'}")
     sys.exit(0 if all(right) else 1)
 
 

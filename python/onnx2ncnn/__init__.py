@@ -22,7 +22,7 @@ from ._net import Assumption, HalfPrecision, Layer, Net, Port, Quantization, Rou
 from ._refused import Diagnostic, Refused
 
 if TYPE_CHECKING:
-    from . import torch
+    from . import torch, ultralytics
     from ._bundle import Bundle, BundleNet, convert_folder
     from ._chain import Chain, Step, convert_chain
     from ._many import Converted, convert_many
@@ -68,6 +68,7 @@ __all__ = [
     "supported",
     "torch",
     "tune",
+    "ultralytics",
     "verify",
 ]
 
@@ -87,8 +88,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "torch":
-        return importlib.import_module(".torch", __name__)
+    if name in ("torch", "ultralytics"):
+        return importlib.import_module(f".{name}", __name__)
     for module, names in _LATER.items():
         if name in names:
             return getattr(importlib.import_module(f".{module}", __name__), name)

@@ -13,7 +13,12 @@ from conftest import REPOSITORY, model
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("python*.md"))
 # Sections that stand alone, and what they need.
-ALONE = {"From PyTorch": ["torch", "onnxscript"], "From Keras": ["keras", "torch", "onnxscript"], "From scikit-image": ["skimage"]}
+ALONE = {
+    "From PyTorch": ["torch", "onnxscript"],
+    "From ultralytics": ["ultralytics"],
+    "From Keras": ["keras", "torch", "onnxscript"],
+    "From scikit-image": ["skimage"],
+}
 # The words that a sentence may have.
 MOST_WORDS = 30
 
@@ -75,7 +80,7 @@ def test_code_of_the_readme(tmp_path, monkeypatch):
 
 
 def test_every_public_name_is_documented():
-    for name in set(onnx2ncnn.__all__) - {"torch"}:
+    for name in set(onnx2ncnn.__all__) - {"torch", "ultralytics"}:
         value = getattr(onnx2ncnn, name)
         assert value.__doc__ and value.__module__.startswith("onnx2ncnn"), name
         for attribute, inner in vars(value).items() if isinstance(value, type) else ():

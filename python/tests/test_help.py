@@ -13,7 +13,7 @@ import sys
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("torch", "numpy", "ncnn", "onnx", "onnxruntime"):
+        if name.split(".")[0] in ("torch", "numpy", "ncnn", "onnx", "onnxruntime", "ultralytics"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
@@ -21,10 +21,10 @@ sys.meta_path.insert(0, Missing())
 
 
 def test_help_needs_no_other_package():
-    code = _MISSING + "import onnx2ncnn\nhelp(onnx2ncnn)\nhelp(onnx2ncnn.torch)\nhelp(onnx2ncnn.convert)"
+    code = _MISSING + "import onnx2ncnn\nhelp(onnx2ncnn)\nhelp(onnx2ncnn.torch)\nhelp(onnx2ncnn.ultralytics)\nhelp(onnx2ncnn.convert)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    for text in ["convert(", "quantize(", "verify(", "class Net", "class Refused", "export(", "input_shapes: 'Shapes | None' = None"]:
+    for text in ["convert(", "quantize(", "verify(", "class Net", "class Refused", "export(", "torch2ncnn(", "input_shapes: 'Shapes | None' = None"]:
         assert text in run.stdout, text
 
 
