@@ -172,3 +172,25 @@ fn what_cannot_be_quantized_is_reported() {
     let room = room_with("control/dropout");
     room.expect(&format!("{} --data data", line()), 2, "can be an int8 layer");
 }
+
+#[test]
+fn forms_are_compared_before_one_is_chosen() {
+    let room = room_with("network/convolutional");
+    let python = support::python();
+    let inspect = format!("inspect model.onnx --data data --python {}", python.display());
+    let text = room.expect(&format!("{inspect} --compare fp16,int8,weights-int4"), 0, "form");
+    let row = |form: &str| -> Vec<String> {
+        let line = text.lines().find(|line| line.starts_with(form)).unwrap_or_else(|| panic!("{text}"));
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    let loss = |form: &str| row(form)[5].parse::<f64>().unwrap();
+    assert!(loss("float32") < 1e-6 && loss("fp16") < 1e-5, "{text}");
+    // The same net as that of the command of the row.
+    let made = room.expect(&format!("{} --data data", line()), 0, "on 2 samples");
+    assert!((loss("int8") - (1.0 - cosine(&made))).abs() < 1e-4, "{text}{made}");
+    assert!(row("weights-int4").join(" ").contains("nothing could be rounded"), "{text}");
+    assert_eq!(room.names(), ["data", "m.bin", "m.param", "model.onnx"]);
+    room.expect("inspect model.onnx --compare fp16", 2, "--data");
+    room.expect(&format!("{inspect} --compare int3"), 2, "possible values: fp16");
+    room.expect("inspect model.onnx --compare fp16 --data none", 2, "none: the samples cannot be read");
+}

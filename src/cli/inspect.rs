@@ -8,10 +8,12 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::tensor::display_shape;
 use onnx2ncnn::{Composition, Described, Inspection, Metadata};
 
-use super::location::{Outputs, STANDARD_INPUT, input, refused};
+use super::form::{Form, describe_forms};
+use super::location::{Outputs, STANDARD_INPUT, input, path_to_read_again, refused};
 use super::message::Report;
 use super::next::{Line, Next};
 use super::options::{Requested, Source};
+use super::python::PythonArguments;
 use super::refusal;
 use super::size::{display_bytes, display_scaled};
 use super::summary::Summary;
@@ -24,6 +26,8 @@ Examples:
   onnx2ncnn inspect model.onnx --json | jq .model.operators
   onnx2ncnn inspect model.onnx --input-shape 1,3,640,640
       counts the multiply-adds at these sizes
+  onnx2ncnn inspect model.onnx --compare fp16,int8,weights-int4 --data samples.npz
+      prints bytes, time and loss of the net in these forms, to choose one
 
 Exit codes:
   0  inspected, whether or not the model can be converted
@@ -39,6 +43,19 @@ pub(super) struct Inspect {
 
     #[command(flatten)]
     pub source: Requested<Source>,
+
+    /// Print what the net costs in these forms: its bytes, the time of a run on one thread of this processor,
+    /// and what each output loses on the samples, one minus its cosine
+    #[arg(long, value_name = "FORMS", value_delimiter = ',', requires = "data", conflicts_with_all = ["json", "report_file"], help_heading = "Comparison")]
+    pub compare: Vec<Form>,
+
+    /// The samples of --compare: a file .npz of arrays by the names of the inputs, a .npy file or an image
+    /// for a single input, or a folder of such files
+    #[arg(long, value_name = "PATH", requires = "compare", help_heading = "Comparison")]
+    pub data: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub python: PythonArguments,
 
     /// Print the report as JSON instead of text
     #[arg(long, help_heading = "Messages")]
@@ -69,6 +86,11 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     let mut outputs = Outputs::default();
     let file = outputs.add_if(arguments.report_file.as_ref())?;
     let model = &arguments.model;
+    if let Some(data) = &arguments.data {
+        let model = input(path_to_read_again(model)?)?;
+        let Inspect { source, compare, python, report, .. } = arguments;
+        return describe_forms(&model, source, compare, data, python, *report).map(Summary::of_results);
+    }
     if model != Path::new(STANDARD_INPUT)
         && model.canonicalize().ok().is_some_and(|model| file == Some(model))
     {

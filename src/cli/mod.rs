@@ -11,6 +11,7 @@ mod destination;
 mod diff;
 mod exit;
 mod explain;
+mod form;
 mod generate;
 mod half;
 mod input_value;
