@@ -13,7 +13,7 @@ use super::options::{Requested, Source};
 use super::python::{NetRequest, PythonArguments, Quantize, Round};
 use super::quantize::candidates;
 use super::size::display_bytes;
-use super::terminal::{STRONG, Waiting, printable, widths};
+use super::terminal::{STRONG, Waiting, labelled, printable, widths};
 
 /// A form of the weights of a net.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,7 +77,9 @@ pub(super) fn describe_forms(
     let converter = source.skip.iter().fold(Converter::new(), Converter::skip);
     let subject = Subject { float, converter, room: room.path(), data, python };
     let waiting = Waiting::for_work("float32", report);
-    let plain = subject.measure(&subject.converter.convert(&Input::Path(subject.float.clone()))?)?;
+    let plain = subject.converter.convert(&Input::Path(subject.float.clone()))?;
+    let sorts = plain.sorts()?;
+    let plain = subject.measure(&plain)?;
     let mut rows = vec![("float32".to_owned(), String::new(), Ok(plain))];
     for form in forms {
         let name = form.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
@@ -85,7 +87,16 @@ pub(super) fn describe_forms(
         let made = subject.convert(*form).and_then(|conversion| subject.measure(&conversion));
         rows.push((name, form.command().to_owned(), made));
     }
-    Ok(table(&rows))
+    let mut text = table(&rows);
+    if sorts {
+        labelled(
+            &mut text,
+            STRONG,
+            "note",
+            "the model sorts, so losses contain the order of nearly equal scores",
+        );
+    }
+    Ok(text)
 }
 
 impl Subject<'_> {

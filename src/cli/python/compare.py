@@ -137,28 +137,56 @@ def nudged(inputs, part, generator):
     return {name: changed(array) for name, array in inputs.items()}
 
 
-def where_determined(told, got, expected, others, tolerance):
-    """The distance of an output of a model that sorts, without the elements that depend on the order of nearly equal scores: those that
-    differ in `others`, the outputs of runs whose inputs differ by less than the tolerance.
-    """
-    if told["same"] or got.shape != expected.shape or expected.dtype.kind in "OSU" or any(other.shape != expected.shape for other in others):
-        return told
+def determined_elements(expected, others, tolerance):
+    """The elements of an output of a model that sorts which are nearly the same in all other runs."""
     value = expected.astype(np.float64)
     largest = float(np.abs(value[np.isfinite(value)]).max(initial=0))
     bound = 0 if expected.dtype.kind in "iub" else TOLERANCES.get(expected.dtype.name, tolerance) * largest
     # Equal infinities and NaN are near.
-    is_near = [np.isclose(other.astype(np.float64), value, rtol=0, atol=bound, equal_nan=True) for other in others]
-    determined = np.logical_and.reduce(is_near)
-    count = int(determined.sum())
-    if count < LEAST_PART * determined.size:
-        return {**told, "note": "its elements depend on the order of nearly equal scores, which rounding decides"}
-    if count == determined.size:
+    return np.logical_and.reduce([np.isclose(other.astype(np.float64), value, rtol=0, atol=bound, equal_nan=True) for other in others])
+
+
+def sorted_axis(shape):
+    """The axis of an output along which its rows are sorted, such as 300 boxes of 6 numbers: one that is much longer than the others."""
+    longest = int(np.argmax(shape)) if shape else 0
+    return longest if shape and all(2 * size <= shape[longest] for axis, size in enumerate(shape) if axis != longest) else None
+
+
+def determined_rows(length, outputs, others, tolerance):
+    """The rows that are sorted in the same order in all other runs, by all outputs with this number of rows. A class alone may be the same
+    by chance, where the row is another one.
+    """
+    same = np.ones(length, bool)
+    for name, expected in outputs.items():
+        axis = sorted_axis(expected.shape)
+        if axis is not None and expected.shape[axis] == length and expected.dtype.kind not in "OSU":
+            elements = determined_elements(expected, [other[name] for other in others], tolerance)
+            same &= np.moveaxis(elements, axis, 0).reshape(length, -1).all(axis=1)
+    return same
+
+
+def where_determined(told, got, outputs, others, tolerance):
+    """The distance of an output of a model that sorts, without the elements that depend on the order of nearly equal scores: those that
+    differ in `others`, the outputs of runs whose inputs differ by less than the tolerance, or else all of their rows.
+    """
+    expected = outputs[told["name"]]
+    has_other_shape = any(other[name].shape != value.shape for other in others for name, value in outputs.items())
+    if told["same"] or got.shape != expected.shape or expected.dtype.kind in "OSU" or has_other_shape:
         return told
-    rest = distance(told["name"], got[determined], expected[determined], tolerance)
-    if not rest["same"]:
-        return told
-    note = f"without {determined.size - count} of {determined.size} elements, which depend on the order of nearly equal scores"
-    return {**rest, "note": note}
+    elements = determined_elements(expected, [other[told["name"]] for other in others], tolerance)
+    axis = sorted_axis(expected.shape)
+    for by_rows in (False, True) if axis is not None else (False,):
+        if by_rows:
+            rows = determined_rows(expected.shape[axis], outputs, others, tolerance)
+            elements = elements & np.expand_dims(rows, [other for other in range(expected.ndim) if other != axis])
+        count = int(elements.sum())
+        if count < LEAST_PART * elements.size:
+            return {**told, "note": "its elements depend on the order of nearly equal scores, which rounding decides"}
+        rest = distance(told["name"], got[elements], expected[elements], tolerance)
+        if rest["same"]:
+            note = f"without {elements.size - count} of {elements.size} elements, which depend on the order of nearly equal scores"
+            return {**rest, "note": note}
+    return told
 
 
 def rounded_as_far(told, unrounded, expected):
@@ -482,7 +510,8 @@ def compare_net(request):
                     new = distance(name, got, value, request["tolerance"], least_cosine)
                     if request["sorts"] and pairs is request["outputs"] and not new["same"] and least_cosine is None:
                         others = others or changed_runs(session, inputs, request["tolerance"], round)
-                        new = where_determined(new, got, value, [other[name] for other in others], request["tolerance"])
+                        whole = {pair["name"]: expected[pair["name"]] for pair in pairs if isinstance(expected.get(pair["name"]), np.ndarray)}
+                        new = where_determined(new, got, whole, others, request["tolerance"])
                     if unrounded and pairs is request["outputs"] and not new["same"]:
                         new = rounded_as_far(new, run(unrounded, inputs)[name], value)
                     if pairs is request["layers"] and isinstance(net, Device):
