@@ -181,7 +181,8 @@ def where_determined(told, got, outputs, others, tolerance):
             elements = elements & np.expand_dims(rows, [other for other in range(expected.ndim) if other != axis])
         count = int(elements.sum())
         if count < LEAST_PART * elements.size:
-            return {**told, "note": "its elements depend on the order of nearly equal scores, which rounding decides"}
+            # Elements that each are determined differ.
+            return told if by_rows else {**told, "note": "its elements depend on the order of nearly equal scores, which rounding decides"}
         rest = distance(told["name"], got[elements], expected[elements], tolerance)
         if rest["same"]:
             note = f"without {elements.size - count} of {elements.size} elements, which depend on the order of nearly equal scores"
