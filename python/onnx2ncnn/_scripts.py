@@ -24,6 +24,7 @@ class _Compare(Protocol):
 
 
 class _Quantize(Protocol):
+    IMAGES: tuple[str, ...]
     METHODS: dict[str, str]
     Failure: type[Exception]
     Missing: type[Exception]

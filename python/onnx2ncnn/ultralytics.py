@@ -21,7 +21,6 @@ __all__ = ["export", "install", "torch2ncnn"]
 
 # The ending by which ultralytics recognizes a folder.
 _ENDING = "_ncnn_model"
-_PICTURES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
 
 
 def export(
@@ -140,9 +139,11 @@ def _samples(data: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], si
     import numpy as np
     from ultralytics.data.augment import LetterBox
 
+    from . import _scripts
+
     if isinstance(data, (str, os.PathLike)):
         folder = Path(data)
-        data = sorted(path for path in folder.iterdir() if path.suffix.lower() in _PICTURES) if folder.is_dir() else [folder]
+        data = sorted(path for path in folder.iterdir() if path.suffix.lower() in _scripts.quantize.IMAGES) if folder.is_dir() else [folder]
     fit = LetterBox(sides, auto=False)
     samples = []
     for path in data:

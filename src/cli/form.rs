@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, Input, Quantization, Refusal, Storage, Weights};
+use onnx2ncnn::{Conversion, Converter, Input, Quantization, Refusal, Weights};
 
 use super::location::{temporary_folder, write_net};
 use super::message::Report;
@@ -45,8 +45,10 @@ impl Form {
 
 /// A model in float, and the samples on which its nets are compared with it.
 struct Subject<'a> {
-    float: PathBuf,
+    model: PathBuf,
     converter: Converter,
+    /// The net in float32.
+    plain: Conversion,
     room: &'a Path,
     data: &'a Path,
     python: &'a PythonArguments,
@@ -73,14 +75,12 @@ pub(super) fn describe_forms(
     std::fs::metadata(data).map_err(|error| Error::io("the samples cannot be read", error).in_file(data))?;
     let room = temporary_folder()?;
     let float = room.path().join("float.onnx");
-    source.converter()?.simplify(model)?.write(&float, &Storage::AsNeeded)?;
-    let converter = source.skip.iter().fold(Converter::new(), Converter::skip);
-    let subject = Subject { float, converter, room: room.path(), data, python };
+    source.write_simplified(model, &float)?;
+    let converter = source.converter_of_simplified();
+    let plain = converter.convert(&Input::Path(float.clone()))?;
+    let subject = Subject { model: float, converter, plain, room: room.path(), data, python };
     let waiting = Waiting::for_work("float32", report);
-    let plain = subject.converter.convert(&Input::Path(subject.float.clone()))?;
-    let sorts = plain.sorts()?;
-    let plain = subject.measure(&plain)?;
-    let mut rows = vec![("float32".to_owned(), String::new(), Ok(plain))];
+    let mut rows = vec![("float32".to_owned(), String::new(), Ok(subject.measure(&subject.plain)?))];
     for form in forms {
         let name = form.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         waiting.say(name.clone());
@@ -88,7 +88,7 @@ pub(super) fn describe_forms(
         rows.push((name, form.command().to_owned(), made));
     }
     let mut text = table(&rows);
-    if sorts {
+    if subject.plain.sorts()? {
         labelled(
             &mut text,
             STRONG,
@@ -102,7 +102,7 @@ pub(super) fn describe_forms(
 impl Subject<'_> {
     /// Converts the model in a form.
     fn convert(&self, form: Form) -> Result<Conversion, Refusal> {
-        let float = Input::Path(self.float.clone());
+        let float = Input::Path(self.model.clone());
         let converter = self.converter.clone();
         let weights = match form {
             Form::Fp16 => return converter.fp16(true).convert(&float),
@@ -116,7 +116,7 @@ impl Subject<'_> {
         };
         let rounded = self.room.join("rounded.onnx");
         let request = Round {
-            model: self.float.clone(),
+            model: self.model.clone(),
             data: self.data.to_owned(),
             bits: weights.bits().unwrap_or_default(),
             sizes: Weights::SIZES.into(),
@@ -129,20 +129,15 @@ impl Subject<'_> {
 
     /// Writes the model quantized by the samples.
     fn quantized(&self) -> Result<PathBuf, Refusal> {
-        let float = self.converter.convert(&Input::Path(self.float.clone()))?;
         let quantized = self.room.join("quantized.onnx");
         let request = Quantize {
-            model: self.float.clone(),
+            model: self.model.clone(),
             data: self.data.to_owned(),
-            mean: Vec::new(),
-            norm: Vec::new(),
-            bgr: false,
             samples: self.room.join("samples.npz"),
             method: "min-max".to_owned(),
-            keep: Vec::new(),
-            candidates: candidates(&float, false)?,
+            candidates: candidates(&self.plain, false)?,
             quantized: quantized.clone(),
-            max_loss: None,
+            ..Quantize::default()
         };
         request.ask(self.python)?;
         Ok(quantized)
@@ -158,17 +153,13 @@ impl Subject<'_> {
             timed: true,
             // The loss is printed, and judged by nobody.
             cosine: Some(0.0),
-            ..NetRequest::new(conversion, self.float.clone(), param, bin)?
+            ..NetRequest::new(conversion, self.model.clone(), param, bin)?
         };
         let comparison = request.ask(self.python)?;
-        let losses = comparison.outputs.iter().map(|output| {
-            let loss = output.cosine.map(|cosine| (1.0 - cosine).max(0.0));
-            (output.name.clone(), loss)
-        });
         Ok(Row {
             bytes: written.param_bytes.saturating_add(written.bin_bytes),
             seconds: comparison.seconds.unwrap_or(f64::NAN),
-            losses: losses.collect(),
+            losses: comparison.losses().map(|(name, loss)| (name.to_owned(), loss)).collect(),
         })
     }
 }

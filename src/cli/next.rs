@@ -41,7 +41,7 @@ pub(super) struct Next {
 impl Next {
     /// Returns the commands that follow from a command line; without a name that cannot be passed in quotes.
     pub fn after(line: &Line, remedies: &[Remedy]) -> Vec<Next> {
-        // Several nets over one file are no chain, and no program runs them.
+        // No program runs several nets over one file, and they are not a chain.
         let has_variants =
             line.options.iter().any(|option| option.to_string_lossy().starts_with("--variant"));
         let remedies = remedies.iter().filter(|remedy| !has_variants || remedy.split_at.is_empty());

@@ -14,7 +14,8 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint}
 use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::tensor::DType;
 use onnx2ncnn::{
-    Converter, CustomLayer, OptionInfo, OptionKind, OptionValue, Options, Purpose, Weights, options,
+    Converter, CustomLayer, Input, OptionInfo, OptionKind, OptionValue, Options, Purpose, Refusal, Storage,
+    Weights, options,
 };
 use serde::Deserialize;
 
@@ -89,6 +90,18 @@ impl Requested<Source> {
     /// Returns whether the model is read without changes.
     pub fn is_plain(&self) -> bool {
         is_plain(self)
+    }
+
+    /// Writes the part of a model that the options select, with its sizes and values, simplified.
+    pub fn write_simplified(&self, model: &Input, path: &Path) -> std::result::Result<(), Refusal> {
+        self.converter()?.simplify(model)?.write(path, &Storage::AsNeeded)?;
+        Ok(())
+    }
+
+    /// Returns the converter of models that [`write_simplified`](Self::write_simplified) wrote: the file has
+    /// what the other options select.
+    pub fn converter_of_simplified(&self) -> Converter {
+        self.skip.iter().fold(Converter::new(), Converter::skip)
     }
 }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, Input, Quantization, Storage};
+use onnx2ncnn::{Conversion, Converter, Input, Quantization};
 
 use super::destination::{Destination, NetFiles};
 use super::location::{input, path_to_read_again, temporary_folder, write_net};
@@ -121,9 +121,8 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     let room = temporary_folder()?;
     let in_room = |name: &str| room.path().join(name);
     let float = in_room("float.onnx");
-    let simplified = arguments.source.converter()?.simplify(&model)?;
-    simplified.write(&float, &Storage::AsNeeded)?;
-    let unquantized = arguments.source.skip.iter().fold(Converter::new(), Converter::skip);
+    arguments.source.write_simplified(&model, &float)?;
+    let unquantized = arguments.source.converter_of_simplified();
     let request = QuantizeRequest {
         model: float.clone(),
         data: arguments.data.clone(),
@@ -226,8 +225,7 @@ fn measure(
     }
     .ask(&arguments.python)?;
     // An output without a cosine, such as one with infinities, is lost.
-    let cosines = comparison.outputs.iter().map(|output| output.cosine.unwrap_or(0.0));
-    let loss = 1.0 - cosines.fold(1.0, f64::min);
+    let loss = comparison.losses().map(|(_, loss)| loss.unwrap_or(1.0)).fold(0.0, f64::max);
     let seconds = comparison.seconds.unwrap_or(0.0);
     Ok((Figures { bytes: written.bin_bytes, seconds, loss }, comparison))
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use onnx2ncnn::error::{Error, Result};
-use onnx2ncnn::{Converter, Input, Refusal, Storage, Weights};
+use onnx2ncnn::{Converter, Input, Refusal, Weights};
 use tempfile::TempDir;
 
 use super::arguments::Arguments;
@@ -43,7 +43,7 @@ impl<'a> Sampled<'a> {
         }
         let room = temporary_folder()?;
         let (float, rounded) = (room.path().join("float.onnx"), room.path().join("rounded.onnx"));
-        arguments.source.converter()?.simplify(model)?.write(&float, &Storage::AsNeeded)?;
+        arguments.source.write_simplified(model, &float)?;
         let sizes = Weights::SIZES.into();
         let request =
             Round { model: float, data: data.clone(), bits, sizes, max_loss, rounded: rounded.clone() };
@@ -68,7 +68,7 @@ impl<'a> Sampled<'a> {
     pub fn converter(&self) -> Result<Converter> {
         let Arguments { choices, source, half, .. } = self.arguments;
         let converter = match self.rounded {
-            Some(_) => source.skip.iter().fold(Converter::new(), Converter::skip),
+            Some(_) => source.converter_of_simplified(),
             None => source.converter()?,
         };
         let converter = choices.apply(converter)?;

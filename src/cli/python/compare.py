@@ -173,21 +173,20 @@ def where_determined(told, got, outputs, others, tolerance):
     has_other_shape = any(other[name].shape != value.shape for other in others for name, value in outputs.items())
     if told["same"] or got.shape != expected.shape or expected.dtype.kind in "OSU" or has_other_shape:
         return told
+    def judged(kept):
+        count = int(kept.sum())
+        rest = distance(told["name"], got[kept], expected[kept], tolerance)
+        note = f"without {kept.size - count} of {kept.size} elements, which depend on the order of nearly equal scores"
+        return {**rest, "note": note} if rest["same"] and count >= LEAST_PART * kept.size else told
+
     elements = determined_elements(expected, [other[told["name"]] for other in others], tolerance)
-    axis = sorted_axis(expected.shape)
-    for by_rows in (False, True) if axis is not None else (False,):
-        if by_rows:
-            rows = determined_rows(expected.shape[axis], outputs, others, tolerance)
-            elements = elements & np.expand_dims(rows, [other for other in range(expected.ndim) if other != axis])
-        count = int(elements.sum())
-        if count < LEAST_PART * elements.size:
-            # Elements that each are determined differ.
-            return told if by_rows else {**told, "note": "its elements depend on the order of nearly equal scores, which rounding decides"}
-        rest = distance(told["name"], got[elements], expected[elements], tolerance)
-        if rest["same"]:
-            note = f"without {elements.size - count} of {elements.size} elements, which depend on the order of nearly equal scores"
-            return {**rest, "note": note}
-    return told
+    if elements.sum() < LEAST_PART * elements.size:
+        return {**told, "note": "its elements depend on the order of nearly equal scores, which rounding decides"}
+    result, axis = judged(elements), sorted_axis(expected.shape)
+    if result["same"] or axis is None:
+        return result
+    rows = determined_rows(expected.shape[axis], outputs, others, tolerance)
+    return judged(elements & np.expand_dims(rows, [other for other in range(expected.ndim) if other != axis]))
 
 
 def rounded_as_far(told, unrounded, expected):

@@ -340,6 +340,14 @@ impl Comparison {
         ComparisonPart::new(self.outputs.clone(), self.layers.clone(), self.seconds)
     }
 
+    /// Returns the outputs, each with its loss: one minus its cosine, if it has one.
+    pub fn losses(&self) -> impl Iterator<Item = (&str, Option<f64>)> {
+        self.outputs.iter().map(|output| {
+            let loss = output.cosine.map(|cosine| (1.0 - cosine).max(0.0));
+            (output.name.as_str(), loss)
+        })
+    }
+
     /// Returns whether all outputs are equal within the tolerance, and equal those that the data have.
     pub fn is_same(&self) -> bool {
         self.outputs.iter().chain(&self.recorded).all(|output| output.same)

@@ -15,7 +15,7 @@ pub const QUANTIZE: &str =
 const PACKAGES: &str = "onnx onnxruntime ncnn";
 
 /// The quantization of a model.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(in crate::cli) struct Quantize {
     /// The float model.
     pub model: PathBuf,

@@ -33,7 +33,7 @@ Examples:
 
 The options of the conversion are those of its report, if one lies next to the net or is named by
 --report. Otherwise repeat --set, --input-shape, --inputs, --outputs and the further options under
-Model. An option on the command line replaces that of the report. With --dequantize the net is
+Model. An option on the command line replaces the same one in the report. With --dequantize the net is
 compared with the model without its rounding; with --int8 or rounded weights the cosine of each
 output decides, unless there is a --tolerance.
 
