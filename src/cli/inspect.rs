@@ -26,7 +26,7 @@ Examples:
   onnx2ncnn inspect model.onnx --json | jq .model.operators
   onnx2ncnn inspect model.onnx --input-shape 1,3,640,640
       counts the multiply-adds at these sizes
-  onnx2ncnn inspect model.onnx --compare fp16,int8,weights-int4 --data samples.npz
+  onnx2ncnn inspect model.onnx --compare fp16,int8 --data samples.npz
       prints bytes, time and loss of the net in these forms, to choose one
 
 Exit codes:
