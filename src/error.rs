@@ -52,6 +52,8 @@ pub enum ErrorKind {
     Usage,
     /// A result differs from the model's, as other runtimes show.
     Mismatch,
+    /// The runtime does not load the files of a net, or misreads them.
+    InvalidNet,
 }
 
 impl fmt::Display for ErrorKind {
@@ -65,6 +67,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Internal => "internal error",
             ErrorKind::Usage => "usage error",
             ErrorKind::Mismatch => "mismatch",
+            ErrorKind::InvalidNet => "invalid net",
         })
     }
 }
@@ -148,6 +151,13 @@ impl Error {
     /// Creates an error for a broken rule of the converter itself.
     pub fn internal(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Internal, message).help(REPORT)
+    }
+
+    /// Makes the error one of the options.
+    #[must_use]
+    pub(crate) fn into_usage(mut self) -> Self {
+        self.0.kind = ErrorKind::Usage;
+        self
     }
 
     /// Turns an invalid-model error into an internal one, for a part of the model that the converter made.
@@ -338,6 +348,18 @@ impl Errors {
     #[must_use]
     pub fn in_file(self, file: &Path) -> Self {
         Errors(self.0.into_iter().map(|error| error.in_file(file)).collect())
+    }
+
+    /// Makes errors of invalid data errors of the files of a net.
+    #[must_use]
+    pub(crate) fn into_invalid_net(self) -> Self {
+        let of_net = |mut error: Error| {
+            if error.0.kind == ErrorKind::Invalid {
+                error.0.kind = ErrorKind::InvalidNet;
+            }
+            error
+        };
+        Errors(self.0.into_iter().map(of_net).collect())
     }
 
     /// Adds what contains the part of each error.

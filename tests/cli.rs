@@ -284,8 +284,9 @@ fn the_oldest_release_is_printed_and_can_be_set() {
 fn a_contradiction_after_input_shape_names_the_option() {
     let room = Room::new();
     room.put("m.onnx", &fs::read("fixtures/network/convolutional/model.onnx").unwrap());
-    let text = room.expect("m.onnx --input-shape x:1,4,16,16", 1, "4 channels do not fit");
-    assert!(text.contains("help: the sizes of --input-shape may contradict the model"), "{text}");
+    let text = room.expect("m.onnx --input-shape x:1,4,16,16", 2, "usage error: 4 channels do not fit");
+    assert!(text.contains("help: the sizes of --input-shape contradict the model"), "{text}");
+    room.expect("m.onnx --input-shape 3,16,16", 2, "help: with the batch: --input-shape 1,3,16,16");
 }
 
 #[test]

@@ -567,7 +567,31 @@ fn each_layer_is_compared_without_a_runtime() {
     room.expect(&format!("{line} --reduce small"), 2, "the folder exists");
 
     room.put("m.bin", &bytes[..bytes.len() - 4]);
-    room.expect(line, 1, "the .bin file has ");
+    let text = room.expect(line, 4, "invalid net: m.param: the .bin file has ");
+    assert!(text.contains("help: the files are damaged"), "{text}");
+}
+
+/// Weights may be damaged where the elements of a comparison do not show it.
+#[test]
+fn weights_are_those_of_a_conversion() {
+    let room = room_with_model("network/digits", "");
+    let line = "verify model.onnx m.param m.bin";
+    let mut bytes = fs::read(room.path("m.bin")).unwrap();
+    let at = bytes.len() - 4 * 100;
+    let weight = f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    bytes[at..at + 4].copy_from_slice(&(weight * 1.0001).to_le_bytes());
+    room.put("m.bin", &bytes);
+    let text = room.expect(line, 4, " elements of weight_data are not those of a conversion, from element ");
+    assert!(text.contains(": 1 of ") && text.contains("1 of 6 windows differ"), "{text}");
+
+    // Nets with other layers are compared by what they compute.
+    room.expect("model.onnx m.param m.bin --skip fuse_layer_activation", 0, "");
+    let text = room.expect(line, 0, "the net has other layers than a conversion with these options");
+    assert!(text.contains("verified: 6 of 6 windows"), "{text}");
+    // Float16 rounds weights.
+    room.expect("model.onnx m.param m.bin --fp16", 0, "");
+    let text = room.expect(line, 0, "verified: 6 of 6 windows");
+    assert!(!text.contains("note:"), "{text}");
 }
 
 /// Checks that onnxruntime computes the elements of the output of a case.
@@ -596,9 +620,16 @@ fn a_comparison_of_nothing_is_an_error() {
 #[test]
 fn a_net_of_another_conversion_is_recognised() {
     let room = room_with_model("free/resized_to_one_row", "--input-shape x:1,3,8,8");
-    let said = room.expect("verify model.onnx m.param m.bin", 4, "repeat --input-shape x:1,3,8,8");
+    let said = room.expect("verify model.onnx m.param m.bin", 0, "sizes of the net: --input-shape x:1,3,8,8");
+    assert!(said.contains("verified: 1 of 1 window,"), "{said}");
     room.expect("verify model.onnx m.param m.bin --input-shape x:1,3,8,8", 0, "verified");
+    let said = room.expect(
+        "verify model.onnx m.param m.bin --input-shape x:1,3,4,4",
+        4,
+        "repeat --input-shape x:1,3,8,8",
+    );
     assert!(!said.contains("layers ;"), "{said}");
+    room.expect("verify model.onnx .", 0, "verified: 1 of 1 window,");
     let room = room_with_model("quantized/network", "--int8");
     room.expect("verify model.onnx m.param m.bin --dequantize", 4, "the net has int8 weights: give --int8");
     room.expect("verify none.onnx", 2, "none.onnx: the file cannot be opened");

@@ -24,10 +24,11 @@ const SIZES: [i64; 3] = [1, 2, 7];
 
 impl Conversion {
     /// Compares a net, as its files state it, with the model of this conversion, without its rounding if that
-    /// was removed. Each part between blobs with
-    /// names of values of the model is computed twice from the same elements. Neither a runtime nor a step of
-    /// the conversion is used. With free sizes there is a proof for each of the smallest ones from 1, 2 and 7
-    /// on for which the net is valid.
+    /// was removed. Each part between blobs with names of values of the model is computed twice from the
+    /// same elements. Neither a runtime nor a step of the conversion is used. Files may be damaged where it
+    /// has no effect on these elements: so the weights are those of this conversion, too, unless the net has
+    /// other layers. With free sizes there is a proof for each of the smallest ones from 1, 2 and 7 on for
+    /// which the net is valid.
     ///
     /// # Errors
     ///
@@ -65,6 +66,9 @@ impl Conversion {
                 };
                 proofs.push(prove(&subject)?);
             }
+        }
+        if let Some(first) = proofs.first_mut() {
+            first.add(self.net().deviations(net)?);
         }
         Ok(proofs)
     }

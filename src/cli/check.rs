@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::exit::{DONE, REFUSED, finish_command};
 use super::message::{Format, MessageFormat, Report};
-use super::net::{bin_next_to, describe_faults, display_layer, is_unreadable, read_net};
+use super::net::{bin_next_to, describe_faults, display_layer, is_unreadable, param_of, read_net};
 use super::refusal::to_json;
 use super::size::{display_bytes, display_scaled};
 use super::terminal::{BAD, NOTICE, STRONG, labelled, list, print, printable, widths};
@@ -35,7 +35,7 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Check {
-    /// The .param file of the net, or its binary form
+    /// The .param file of the net, its binary form, or a folder with one
     pub param: PathBuf,
 
     /// The .bin file of the net [default: next to the .param file, by its name]
@@ -60,8 +60,9 @@ const MAX_LAYERS: usize = 8;
 /// Prints the faults of a net, or what it contains, and returns the exit code.
 pub(super) fn check_net(arguments: &Check) -> u8 {
     let Check { param, bin, format, report } = arguments;
-    let bin = bin.clone().unwrap_or_else(|| bin_next_to(param));
-    let contents = read_net(param, &bin).and_then(|net| Ok(net.contents()?));
+    let param = param_of(param);
+    let bin = bin.clone().unwrap_or_else(|| bin_next_to(&param));
+    let contents = read_net(&param, &bin).and_then(|net| Ok(net.contents()?));
     let is_json = format.message_format == MessageFormat::Json;
     match contents {
         Ok(contents) => {

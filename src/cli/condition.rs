@@ -14,7 +14,10 @@ const MAX_CLAUSES: usize = 3;
 /// The maximum length of a clause, without -v.
 const MAX_CLAUSE: usize = 100;
 
-/// The size from which on an example is looked for.
+/// Sizes that are tried as an example, for all free sizes.
+const USUAL: [i64; 7] = [64, 128, 224, 256, 320, 512, 640];
+
+/// The size from which on an example is looked for, if none of these is one.
 const EXAMPLE: i64 = 64;
 
 /// Returns the conditions on the free sizes of a net, exactly or as a few clauses with an example; `None` if
@@ -37,8 +40,11 @@ pub(super) fn describe(conversion: &Conversion, exact: bool) -> Option<String> {
         (_, more) => parts.push(format!("and {more} more (-v)")),
     }
     let mut text = parts.join("; ");
-    let example = conversion.sizes_at(EXAMPLE).unwrap_or_default();
     let names: BTreeSet<String> = conditions.iter().flat_map(SizeCondition::symbols).collect();
+    let equal = |size| names.iter().map(|name| (name.clone(), Dim::from(size))).collect();
+    let are_met = |sizes: &BTreeMap<String, Dim>| conditions.iter().all(|one| one.is_met(sizes));
+    let usual = USUAL.into_iter().map(equal).find(are_met);
+    let example = usual.or_else(|| conversion.sizes_at(EXAMPLE)).unwrap_or_default();
     let example = example.iter().filter(|(name, _)| names.contains(*name));
     let example: Vec<String> = example.map(|(name, size)| printable(&format!("{name} = {size}"))).collect();
     if !example.is_empty() {

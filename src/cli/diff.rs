@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::exit::{DIFFERENT, DONE, NOT_DONE, finish_command};
 use super::message::{Format, MessageFormat, Report};
-use super::net::{bin_next_to, describe_faults, display_layer, is_unreadable, read_net};
+use super::net::{bin_next_to, describe_faults, display_layer, is_unreadable, param_of, read_net};
 use super::refusal::to_json;
 use super::terminal::{BAD, STRONG, labelled, list, print, printable, tell};
 use crate::common::count::count;
@@ -32,10 +32,10 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Diff {
-    /// The .param file of the first net, or its binary form
+    /// The .param file of the first net, its binary form, or a folder with one
     pub old: PathBuf,
 
-    /// The .param file of the second net, or its binary form
+    /// The .param file of the second net, its binary form, or a folder with one
     pub new: PathBuf,
 
     /// The .bin file of the first net [default: next to its .param file, by its name]
@@ -82,8 +82,9 @@ pub(super) fn compare_nets(arguments: &Diff) -> u8 {
 }
 
 fn compare(arguments: &Diff) -> Result<NetComparison, Refusal> {
-    let read = |param: &Path, bin: &Option<PathBuf>| {
-        read_net(param, &bin.clone().unwrap_or_else(|| bin_next_to(param)))
+    let read = |path: &Path, bin: &Option<PathBuf>| {
+        let param = param_of(path);
+        read_net(&param, &bin.clone().unwrap_or_else(|| bin_next_to(&param)))
     };
     let old = read(&arguments.old, &arguments.old_bin)?;
     Ok(old.compare(&read(&arguments.new, &arguments.new_bin)?)?)
@@ -163,7 +164,7 @@ fn line(difference: &Difference, arguments: &Diff) -> String {
 fn changed(change: &WeightChange) -> String {
     match change {
         WeightChange::Length { old, new } => format!("{old} -> {}", count(*new, "element")),
-        WeightChange::Elements { count: number, of, largest, first, old, new } => {
+        WeightChange::Elements { count: number, of, largest, first, old, new, .. } => {
             let types = if old == new { String::new() } else { format!("{old} -> {new}, ") };
             match first {
                 Some(first) => format!(

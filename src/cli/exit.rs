@@ -16,7 +16,7 @@ pub(super) const DONE: u8 = 0;
 pub(super) const REFUSED: u8 = 1;
 /// The exit code for files that cannot be read or written, and for an invalid command line.
 pub(super) const NOT_DONE: u8 = 2;
-/// The exit code for a result that differs from the model's.
+/// The exit code for a result that differs from the model's, and for a net that does not load.
 pub(super) const DIFFERENT: u8 = 4;
 
 /// Prints the summary or the errors of a command that writes files.
@@ -63,7 +63,7 @@ pub(super) fn finish_command(
 fn exit_code(errors: &Refusal) -> u8 {
     let code = |error: &Error| match error.kind() {
         ErrorKind::Io | ErrorKind::Usage => NOT_DONE,
-        ErrorKind::Mismatch => DIFFERENT,
+        ErrorKind::Mismatch | ErrorKind::InvalidNet => DIFFERENT,
         // All other kinds concern the model.
         _ => REFUSED,
     };

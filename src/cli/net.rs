@@ -40,6 +40,18 @@ fn shared_bin(param: &Path) -> Option<PathBuf> {
     shared.next().filter(|_| shared.next().is_none()).map(|name| param.with_file_name(name))
 }
 
+/// Returns the only `.param` file in a folder.
+pub(super) fn only_param_in(folder: &Path) -> Option<PathBuf> {
+    let paths = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut params = paths.filter(|path| path.extension().is_some_and(|extension| extension == "param"));
+    params.next().filter(|_| params.next().is_none())
+}
+
+/// Returns the `.param` file that a path names: the only one in a folder.
+pub(super) fn param_of(path: &Path) -> PathBuf {
+    only_param_in(path).unwrap_or_else(|| path.to_owned())
+}
+
 /// Reads a net; the errors have its file.
 pub(super) fn read_net(param: &Path, bin: &Path) -> Result<Net, Refusal> {
     read_net_by(param, bin, Net::read)

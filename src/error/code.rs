@@ -37,6 +37,7 @@ impl ErrorCode {
             ErrorKind::Internal => 6,
             ErrorKind::Usage => 7,
             ErrorKind::Mismatch => 8,
+            ErrorKind::InvalidNet => 18,
         })
     }
 
@@ -75,7 +76,7 @@ impl std::fmt::Display for ErrorCode {
 }
 
 /// The codes with their titles and explanations.
-const EXPLANATIONS: [(u16, &str, &str); 17] = [
+const EXPLANATIONS: [(u16, &str, &str); 18] = [
     (
         1,
         "a file cannot be read or written",
@@ -184,6 +185,12 @@ const EXPLANATIONS: [(u16, &str, &str); 17] = [
         "onnxruntime has a fault for these numbers",
         "The kernel of a quantized operator overflows, or computes something else than the operator. A net would differ from \
          onnxruntime or repeat the fault. --dequantize removes the rounding and computes in float32.",
+    ),
+    (
+        18,
+        "the runtime does not load the files of a net",
+        "A line of the .param file is not a layer as ncnn reads it, or the .bin file has more or fewer bytes than the layers read. \
+         Files that were copied in part, or as text, are damaged: convert the model again. onnx2ncnn check lists all faults.",
     ),
 ];
 

@@ -43,6 +43,8 @@ pub(crate) use block::{BLOCKS_SINCE, BlockFormat, inverse, is_scale};
 pub use contents::{Amount, Contents, LayerName, Sizes};
 pub use cost::Cost;
 pub(crate) use cost::USUAL_SIZE;
+#[cfg(feature = "verify")]
+pub(crate) use diff::Deviations;
 pub use diff::{Difference, NetComparison, WeightChange};
 pub(crate) use embed::Embedding;
 pub(crate) use layer::LARGEST_HALF;

@@ -27,12 +27,17 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
             };
         }
         if let Some(old) = value.shape.as_ref().filter(|old| old.len() != shape.len()) {
-            return Err(Error::usage(format!(
+            let error = Error::usage(format!(
                 "the input \"{}\" has the shape {}, but the option states {}",
                 value.name,
                 display_shape(old),
                 display_shape(shape)
-            )));
+            ));
+            let sizes: Vec<String> = shape.iter().map(Dim::to_string).collect();
+            return Err(match old.len() == shape.len() + 1 {
+                true => error.help(format!("with the batch: --input-shape 1,{}", sizes.join(","))),
+                false => error,
+            });
         }
         if requested.insert(id, shape.clone()).is_some() {
             return Err(Error::usage(format!("the shape of the input \"{}\" is set twice", value.name)));

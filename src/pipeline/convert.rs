@@ -6,7 +6,7 @@ use super::graph_steps::GraphSteps;
 use super::remedy::FreeInput;
 use super::simplify::{mixed_beyond, prepare};
 use super::{Conversion, Options};
-use crate::error::{Errors, Result};
+use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::graph::Graph;
 use crate::onnx::Sources;
 use crate::pass::first_axis::{self, Counts};
@@ -28,10 +28,8 @@ pub(super) fn convert_with(
     fixed: &BTreeMap<String, Dim>,
     reading: Reading,
 ) -> std::result::Result<Conversion, Errors> {
-    let mut graph = GraphSteps::read(sources, options)?;
-    graph.cut()?;
-    graph.fix_sizes(fixed, reading)?;
-    graph.simplify()?;
+    let mut graph = simplified(sources, options, fixed, reading)
+        .map_err(|error| of_shapes(error, sources, options, reading))?;
     graph.quantize()?;
     let operators = graph.operators();
     graph.narrow()?;
@@ -45,6 +43,35 @@ pub(super) fn convert_with(
     net.name()?;
     net.check()?;
     Ok(net.finish())
+}
+
+/// Reads a model, and simplifies the part that the options ask for.
+fn simplified<'a>(
+    sources: &'a Sources,
+    options: &'a Options,
+    fixed: &BTreeMap<String, Dim>,
+    reading: Reading,
+) -> Result<GraphSteps<'a>> {
+    let mut graph = GraphSteps::read(sources, options)?;
+    graph.cut()?;
+    graph.fix_sizes(fixed, reading)?;
+    graph.simplify()?;
+    Ok(graph)
+}
+
+/// Makes the error of a model that is valid without `--input-shape` an error of usage.
+fn of_shapes(error: Error, sources: &Sources, options: &Options, reading: Reading) -> Error {
+    if options.input_shapes.is_empty() || error.kind() != ErrorKind::Invalid {
+        return error;
+    }
+    let without = Options { input_shapes: Vec::new(), ..options.clone() };
+    match simplified(sources, &without, &BTreeMap::new(), reading) {
+        Ok(_) => error.into_usage().help(
+            "the sizes of --input-shape contradict the model: change them, or omit the option; other sizes than \
+             those that an export fixed need a new export, with free sizes",
+        ),
+        Err(_) => error,
+    }
 }
 
 /// Reads the part of the model that the options ask for, and the sizes that nodes of the model mix.

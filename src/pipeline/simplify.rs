@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::progress::Progress;
 use super::{Options, Pass};
-use crate::error::{Error, ErrorKind, Errors, Result};
+use crate::error::{Error, Errors, Result};
 use crate::graph::{DeferredErrors, Graph, ValueId};
 use crate::onnx::{self, Model, Sources};
 use crate::pass::declared::Declared;
@@ -55,17 +55,6 @@ fn set_values(graph: &mut Graph, options: &Options) -> Result<()> {
     pass::pixels::read_pixels(graph, &options.pixels())
 }
 
-/// Names `--input-shape` as the possible cause of an inference that fails.
-fn suspect_input_shape(error: Error, options: &Options) -> Error {
-    if options.input_shapes.is_empty() || error.kind() != ErrorKind::Invalid || error.help_text().is_some() {
-        return error;
-    }
-    error.help(
-        "the sizes of --input-shape may contradict the model: change them, or omit the option; other sizes than \
-         those that an export fixed need a new export, with free sizes",
-    )
-}
-
 /// Infers, folds and removes nodes without readers. The result of the graph stays the same.
 pub(super) fn reduce(
     graph: &mut Graph,
@@ -76,8 +65,7 @@ pub(super) fn reduce(
     pass::dead::remove_dead_nodes(graph);
     let declared = Declared::of(graph);
     pass::declared::propagate_back(graph)?;
-    let mut deferred =
-        pass::infer::infer_and_fold(graph).map_err(|error| suspect_input_shape(error, progress.options))?;
+    let mut deferred = pass::infer::infer_and_fold(graph)?;
     progress.warnings.extend(declared.contradictions(graph));
     progress.after("infer and fold", graph)?;
     if let Some(stage) = inlined {

@@ -166,5 +166,6 @@ fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Internal => "internal",
         ErrorKind::Usage => "usage",
         ErrorKind::Mismatch => "mismatch",
+        ErrorKind::InvalidNet => "invalid_net",
     }
 }

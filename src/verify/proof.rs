@@ -9,7 +9,7 @@ use super::reduce::{Example, Reduced};
 use super::{Evaluator, Pair};
 use crate::common::count::count;
 use crate::error::{Error, Result};
-use crate::ncnn::Net;
+use crate::ncnn::{Deviations, Net};
 
 /// What is known of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -65,7 +65,8 @@ pub struct WindowProof {
 impl WindowProof {
     /// The window of a blob that the net lacks.
     pub(super) fn missing(pair: &Pair) -> WindowProof {
-        WindowProof::without_layers(pair, State::Differs, "the net has no such blob")
+        let (value, blob) = (pair.value.clone(), pair.blob.clone());
+        WindowProof::without_layers(value, blob, State::Differs, "the net has no such blob")
     }
 
     /// Returns whether the net lacks the blob.
@@ -75,11 +76,11 @@ impl WindowProof {
 
     /// The window of an output that is no value of the model.
     pub(super) fn unknown(pair: &Pair) -> WindowProof {
-        WindowProof::without_layers(pair, State::NotCovered, "the model has no value of this name")
+        let (value, blob) = (pair.value.clone(), pair.blob.clone());
+        WindowProof::without_layers(value, blob, State::NotCovered, "the model has no value of this name")
     }
 
-    fn without_layers(pair: &Pair, state: State, reason: &str) -> WindowProof {
-        let (value, blob) = (pair.value.clone(), pair.blob.clone());
+    fn without_layers(value: String, blob: String, state: State, reason: &str) -> WindowProof {
         WindowProof {
             value,
             blob,
@@ -102,6 +103,9 @@ pub struct Proof {
     pub windows: Vec<WindowProof>,
     /// The names of layers in no window.
     pub loose_layers: Vec<String>,
+    /// Layers, wiring and params that a conversion with the same options has otherwise. If there are any, the
+    /// weights are compared by their effect alone, and else with those of the conversion, too.
+    pub other_layers: Vec<String>,
     /// The first window that differs, if its nodes can be cut out of the model.
     #[serde(skip)]
     pub reduced: Option<Reduced>,
@@ -114,7 +118,25 @@ impl Proof {
         let is_loose = |name: &&str| !covered.contains(name);
         let computed = net.layers.iter().filter(|layer| !layer.bottoms.is_empty());
         let loose = computed.map(|layer| layer.name.as_str()).filter(is_loose).map(str::to_owned);
-        Proof { loose_layers: loose.collect(), windows, reduced }
+        Proof { loose_layers: loose.collect(), other_layers: Vec::new(), windows, reduced }
+    }
+
+    /// Adds what the net has instead of the params and weights of a conversion.
+    pub(crate) fn add(&mut self, deviations: Deviations) {
+        let Deviations { weights, layers } = deviations;
+        for (layer, change) in weights {
+            let reason = format!("layer \"{layer}\": {change}");
+            let has_layer = |window: &&mut WindowProof| window.layers.contains(&layer);
+            match self.windows.iter_mut().find(has_layer) {
+                Some(window) if window.state == State::Differs => {}
+                Some(window) => (window.state, window.reason) = (State::Differs, reason),
+                None => self.windows.push(WindowProof {
+                    layers: vec![layer.clone()],
+                    ..WindowProof::without_layers(layer, String::new(), State::Differs, &reason)
+                }),
+            }
+        }
+        self.other_layers = layers;
     }
 
     /// Returns the number of windows of a state.

@@ -7,7 +7,7 @@ use onnx2ncnn::{OptionInfo, Purpose};
 
 use crate::cli::destination::default_files;
 use crate::cli::message::{Format, Report};
-use crate::cli::net::bin_next_to;
+use crate::cli::net::{bin_next_to, only_param_in};
 use crate::cli::options::{Chosen, Requested, Source, arg};
 use crate::cli::python::{PythonArguments, parse_part};
 
@@ -39,7 +39,7 @@ output decides, unless there is a --tolerance.
 
 Exit codes:
   0  nothing differs
-  1  the model is refused, or the net is not valid
+  1  the model is refused
   2  nothing could be compared
   4  a layer or an output differs, or the net does not load";
 
@@ -200,7 +200,11 @@ impl Verify {
             (Some(folder), None) if folder.is_dir() => {
                 let (param, bin) = default_files(&self.model);
                 let in_folder = |path: PathBuf| folder.join(path.file_name().unwrap_or_default());
-                (in_folder(param), in_folder(bin))
+                let (param, bin) = (in_folder(param), in_folder(bin));
+                match only_param_in(folder).filter(|_| !param.exists()) {
+                    Some(only) => (only.clone(), bin_next_to(&only)),
+                    None => (param, bin),
+                }
             }
             (Some(param), Some(bin)) => (param.clone(), bin.clone()),
             (Some(param), None) => (param.clone(), bin_next_to(param)),

@@ -5,28 +5,49 @@ use onnx2ncnn::{Conversion, Port};
 
 use crate::cli::next::quoted;
 
+/// Returns the sizes of an input that the files state.
+fn sizes(contents: &Contents, name: &str) -> Option<Vec<i64>> {
+    contents.inputs.iter().find(|input| input.name == name)?.shape.clone()
+}
+
+/// Returns the shapes of the inputs that the net states, where the conversion has others.
+pub(super) fn other_shapes(conversion: &Conversion, net: &Net) -> Vec<(String, Vec<i64>)> {
+    let (Ok(found), Ok(converted)) = (net.contents(), conversion.net().contents()) else {
+        return Vec::new();
+    };
+    let shape = |port: &Port| {
+        let shape = sizes(&found, &port.blob)?;
+        // A blob lacks the axis of the batch.
+        let batch = port.shape.len().checked_sub(shape.len()).filter(|axes| *axes < 2)?;
+        let differs = sizes(&converted, &port.blob).as_ref() != Some(&shape);
+        differs.then(|| (port.name.clone(), std::iter::repeat_n(1, batch).chain(shape).collect()))
+    };
+    conversion.inputs.iter().filter_map(shape).collect()
+}
+
+/// Returns the option that gives inputs these shapes.
+pub(super) fn option_of(shapes: &[(String, Vec<i64>)]) -> String {
+    let option = |(name, shape): &(String, Vec<i64>)| {
+        let shape: Vec<String> = shape.iter().map(i64::to_string).collect();
+        Some(format!("--input-shape {}", quoted(&format!("{name}:{}", shape.join(",")))?))
+    };
+    shapes.iter().filter_map(option).collect::<Vec<_>>().join(" ")
+}
+
 /// Returns how to compare a net that other options made: with other sizes of the inputs, or with int8 layers.
 pub(super) fn hints(conversion: &Conversion, net: &Net) -> Vec<String> {
     let (Ok(found), Ok(converted)) = (net.contents(), conversion.net().contents()) else {
         return Vec::new();
     };
-    let sizes = |contents: &Contents, name: &str| -> Option<Vec<i64>> {
-        contents.inputs.iter().find(|input| input.name == name)?.shape.clone()
-    };
-    let option = |port: &Port| {
-        let shape = sizes(&found, &port.blob)?;
-        // A blob lacks the axis of the batch.
-        let batch = port.shape.len().checked_sub(shape.len()).filter(|axes| *axes < 2)?;
-        let differs = sizes(&converted, &port.blob).as_ref() != Some(&shape);
-        let shape: Vec<String> =
-            std::iter::repeat_n(1, batch).chain(shape).map(|size| size.to_string()).collect();
-        let option = quoted(&format!("{}:{}", port.name, shape.join(",")))?;
-        differs.then(|| format!("--input-shape {option}"))
-    };
-    let options: Vec<String> = conversion.inputs.iter().filter_map(option).collect();
     let mut hints = Vec::new();
+    let options = option_of(&other_shapes(conversion, net));
     if !options.is_empty() {
-        hints.push(format!("the net has other sizes of inputs: repeat {}", options.join(" ")));
+        hints.push(format!("the net has other sizes of inputs: repeat {options}"));
+    }
+    let is_free =
+        |port: &Port| sizes(&found, &port.blob).is_none() && sizes(&converted, &port.blob).is_some();
+    if conversion.inputs.iter().any(is_free) {
+        hints.push("the net has free sizes of inputs: leave out --input-shape".to_owned());
     }
     let has_int8 = |contents: &Contents| contents.weights.contains_key("int8");
     if has_int8(&found) && !has_int8(&converted) {

@@ -10,10 +10,11 @@ use std::io::Read as _;
 use std::path::Path;
 
 use onnx2ncnn::Refusal;
-use onnx2ncnn::error::Error;
+use onnx2ncnn::error::{Error, ErrorKind};
+use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::report::Distance;
 use onnx2ncnn::{
-    Conversion, Converter, InnerBlob, Input, Options, Proof, Quantization, State, Storage, Weights,
+    Conversion, Converter, Dim, InnerBlob, Input, Options, Proof, Quantization, State, Storage, Weights,
 };
 
 use crate::cli::exit::{DIFFERENT, DONE, NOT_DONE, REFUSED, finish_command};
@@ -27,7 +28,7 @@ use crate::cli::terminal::{HELP, STRONG, Waiting, labelled, print, printable, te
 use crate::common::count::count;
 pub(super) use arguments::Verify;
 use describe::{advise_int8, describe, describe_magnitudes};
-use hint::hints;
+use hint::{hints, option_of, other_shapes};
 
 /// The tolerance in half precision.
 const HALF_TOLERANCE: f64 = 0.02;
@@ -41,10 +42,17 @@ pub(super) fn verify_files(arguments: &Verify) -> u8 {
             return tell_proofs(&proofs, &hints, arguments);
         }
         Err(errors) => {
+            let is_damaged = errors.iter().any(|error| error.kind() == ErrorKind::InvalidNet);
             let code = finish_command(Err(errors), None, report, format, false);
-            if code == REFUSED && format == MessageFormat::Human {
+            let help = match code {
+                REFUSED => Some("repeat the options of the conversion, or give its --report"),
+                DIFFERENT if is_damaged => {
+                    Some("the files are damaged, or not those of a net: convert the model again")
+                }
+                _ => None,
+            };
+            if let Some(help) = help.filter(|_| format == MessageFormat::Human) {
                 let mut text = String::new();
-                let help = "repeat the options of the conversion, or give its --report";
                 labelled(&mut text, HELP, "help", help);
                 tell(&text, report.color);
             }
@@ -109,6 +117,27 @@ fn tell_proofs(proofs: &[Proof], hints: &[String], arguments: &Verify) -> u8 {
     }
 }
 
+/// Shapes of inputs, and the conversion of the model with them.
+type Sized = (Vec<(String, Vec<i64>)>, (Converter, Conversion));
+
+/// Returns the conversion at the sizes that a net states, where they are free in another one.
+fn at_sizes_of(net: &Net, converter: &Converter, conversion: &Conversion, model: &Input) -> Option<Sized> {
+    let shapes = other_shapes(conversion, net);
+    let is_free = |name: &String| {
+        let input = conversion.inputs.iter().find(|input| input.name == *name);
+        input.is_some_and(|input| input.shape.iter().any(|size| size.known().is_none()))
+    };
+    if shapes.is_empty() || !shapes.iter().all(|(name, _)| is_free(name)) {
+        return None;
+    }
+    let with_shape = |converter: Converter, (name, shape): &(String, Vec<i64>)| {
+        converter.input_shape(name, shape.iter().copied().map(Dim::from))
+    };
+    let sized = shapes.iter().fold(converter.clone(), with_shape);
+    let conversion = sized.convert(model).ok()?;
+    Some((shapes, (sized, conversion)))
+}
+
 /// Compares the net with the model.
 fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
     let model = input(path_to_read_again(&arguments.model)?)?;
@@ -142,6 +171,11 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         labelled(&mut line, STRONG, label, text);
         tell(&line, arguments.report.color);
     };
+    let say_if = |shapes: &[(String, Vec<i64>)]| {
+        if !is_quiet {
+            say("sizes of the net", &option_of(shapes));
+        }
+    };
     if let Some(path) = repeated.path.as_ref().filter(|_| !is_quiet) {
         let names = repeated.names();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(" ") };
@@ -158,8 +192,12 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         return Err(Error::usage(reason).into());
     }
     if !arguments.needs_runtime() {
-        let conversion = converter.convert(&model)?;
+        let mut conversion = converter.convert(&model)?;
         let net = prove::read(&conversion, (&param, &bin))?;
+        if let Some((shapes, sized)) = at_sizes_of(&net, &converter, &conversion, &model) {
+            say_if(&shapes);
+            (converter, conversion) = sized;
+        }
         let proofs = prove::prove(&conversion, &converter, &model, &net)?;
         if let Some(folder) = &arguments.reduce
             && !proofs.iter().all(Proof::is_right)
@@ -202,7 +240,14 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         converter = choices.rename.iter().fold(converter, |converter, (old, new)| converter.rename(old, new));
         is_plain = true;
     }
-    let conversion = converter.convert(&model)?;
+    let mut conversion = converter.convert(&model)?;
+    if let Some((shapes, sized)) =
+        read_net(&param, &bin).ok().and_then(|net| at_sizes_of(&net, &converter, &conversion, &model))
+    {
+        say_if(&shapes);
+        (converter, conversion) = sized;
+        is_plain = false;
+    }
     if arguments.magnitudes && !choices.dequantize {
         measured = conversion.half_blobs()?;
     }

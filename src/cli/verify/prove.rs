@@ -1,6 +1,7 @@
 //! The built-in check of `verify`: the files are read back, and each window of the net is compared with the
 //! model.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use onnx2ncnn::report::Distance;
 use onnx2ncnn::{Conversion, Converter, Input, Proof, Refusal, State, WindowProof};
 
 use crate::cli::net::read_net_by;
-use crate::cli::terminal::{BAD, STRONG, labelled, list, printable};
+use crate::cli::terminal::{BAD, NOTICE, STRONG, labelled, list, printable};
 
 /// The maximum number of listed windows, without -v.
 const MAX_ROWS: usize = 10;
@@ -71,8 +72,10 @@ pub(super) fn describe(proofs: &[Proof], verbose: bool) -> String {
     let mut text = String::new();
     let most = if verbose { usize::MAX } else { MAX_ROWS };
     for (state, label) in [(State::Differs, "DIFFERS"), (State::NotCovered, "not covered")] {
-        let rows: Vec<&WindowProof> =
-            proofs.iter().flat_map(|proof| &proof.windows).filter(|window| window.state == state).collect();
+        // A window at several sizes is listed at the first of them.
+        let mut listed = BTreeSet::new();
+        let windows = proofs.iter().flat_map(|proof| &proof.windows).filter(|window| window.state == state);
+        let rows: Vec<&WindowProof> = windows.filter(|window| listed.insert(&window.value)).collect();
         list(&mut text, "", &rows, most, |text, window| {
             let value = printable(&window.value);
             let _ = writeln!(text, "{label} {STRONG}\"{value}\"{STRONG:#}: {}", printable(&window.reason));
@@ -81,6 +84,12 @@ pub(super) fn describe(proofs: &[Proof], verbose: bool) -> String {
                 let _ = writeln!(text, "  layers {}; nodes {}", layers.join(" "), window.nodes.join(" "));
             }
         });
+    }
+    if let Some((first, further)) = proofs.first().and_then(|proof| proof.other_layers.split_first()) {
+        let further = if further.is_empty() { String::new() } else { format!("; {} more", further.len()) };
+        let message = "the net has other layers than a conversion with these options, so its weights are \
+                       compared by their effect alone";
+        labelled(&mut text, NOTICE, "note", &format!("{message}: {}{further}", printable(first)));
     }
     let verdict = Proof::verdict(proofs);
     match Proof::first_difference(proofs) {

@@ -3,6 +3,8 @@
 //! Layers Split are seen through, and the order of independent layers has no meaning. Names of layers and of
 //! inner blobs are free: no program depends on them.
 
+#[cfg(feature = "verify")]
+mod deviation;
 mod pairs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +15,8 @@ use super::contents::{LayerName, element_name};
 use super::layer::{LayerInfo, Missing, Param, Weight};
 use super::{BlobId, Layer, Net, NetLayer};
 use crate::error::Result;
+#[cfg(feature = "verify")]
+pub(crate) use deviation::Deviations;
 use pairs::{Origin, Side};
 
 /// The name of the param that says whether a layer computes in float32, which every layer has.
@@ -105,6 +109,8 @@ pub enum WeightChange {
         of: usize,
         /// The largest difference of two elements.
         largest: f64,
+        /// The largest magnitude of an element in the first net.
+        magnitude: f64,
         /// The index of the first element that differs.
         first: Option<usize>,
         /// The element type in the first net, as in [`Contents`](super::Contents).
@@ -272,14 +278,17 @@ fn compare_elements(old: &Weight, new: &Weight) -> Result<Option<WeightChange>> 
         return Ok(None);
     }
     let (before, after) = (old.tensor.load()?.float_list()?, new.tensor.load()?.float_list()?);
-    let (mut count, mut largest, mut first) = (0_usize, 0.0_f64, None);
+    let (mut count, mut largest, mut magnitude, mut first) = (0_usize, 0.0_f64, 0.0_f64, None);
     for (index, (a, b)) in before.iter().zip(&after).enumerate() {
+        magnitude = magnitude.max(f64::from(a.abs()));
         if a.to_bits() != b.to_bits() {
             count += 1;
-            largest = largest.max((f64::from(*a) - f64::from(*b)).abs());
+            let difference = (f64::from(*a) - f64::from(*b)).abs();
+            largest = if difference.is_nan() { f64::INFINITY } else { largest.max(difference) };
             first = first.or(Some(index));
         }
     }
     let (old, new) = types;
-    Ok(Some(WeightChange::Elements { count, of: before.len(), largest, first, old, new }))
+    let of = before.len();
+    Ok(Some(WeightChange::Elements { count, of, largest, magnitude, first, old, new }))
 }

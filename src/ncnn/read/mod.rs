@@ -51,8 +51,8 @@ impl Net {
     ///
     /// # Errors
     ///
-    /// Each fault with its line: `Invalid` if the runtime would not load the files, or misread them, or lack
-    /// a blob that it has freed after another reader; `Unsupported` for a layer that is not known here.
+    /// Each fault with its line: `InvalidNet` if the runtime would not load the files, or misread them, or
+    /// lack a blob that it has freed after another reader; `Unsupported` for a layer that is not known here.
     pub fn read(param: &[u8], bin: Bytes) -> std::result::Result<Net, Errors> {
         Net::read_with(param, bin, &CustomByName::new())
     }
@@ -69,6 +69,10 @@ impl Net {
     }
 
     fn read_with(param: &[u8], bin: Bytes, custom: &CustomByName) -> std::result::Result<Net, Errors> {
+        Net::wired(param, bin, custom).map_err(Errors::into_invalid_net)
+    }
+
+    fn wired(param: &[u8], bin: Bytes, custom: &CustomByName) -> std::result::Result<Net, Errors> {
         let (counts, entries) = if param.starts_with(&MAGIC) {
             binary::entries(param)?
         } else {
