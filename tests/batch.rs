@@ -108,7 +108,7 @@ fn options_by_names_come_from_a_file() {
     room.put("own.toml", format!("{declared}since = 20260113\n").as_bytes());
     room.expect(line, 0, "2 converted, 0 up to date");
     room.put("onnx2ncnn.toml", b"[options]\nfp61 = true\n");
-    room.expect("batch models -o out", 2, "onnx2ncnn.toml: fp61 is no option of batch");
+    room.expect("batch models -o out", 2, "onnx2ncnn.toml: line 2: fp61 is not an option");
     room.put("onnx2ncnn.toml", b"[options]\nncnn-version = 1\n");
     let said = room.expect("batch models -o out", 2, "onnx2ncnn.toml: ");
     assert!(!said.contains("\\n"), "{said}");
@@ -301,7 +301,7 @@ fn invalid_arguments_are_refused_first() {
     fs::write(room.path("elsewhere/list"), &list).unwrap();
     for (line, said) in [
         ("batch models/a.onnx models/b/a.onnx -o out", "would have the same result, \"a\""),
-        ("batch none -o out", "none: the folder of the models cannot be found"),
+        ("batch none -o out", "none: the folder or list of models cannot be found"),
         ("batch none.onnx models -o out", "none.onnx: the model cannot be found"),
         ("batch none/*.onnx -o out", "no matching file"),
         ("batch elsewhere -o out", "there are no models"),

@@ -180,8 +180,13 @@ fn option_words(matches: &ArgMatches, others: &[&str]) -> Vec<OsString> {
     words
 }
 
-/// Without this, the parser reports any superfluous word as a subcommand.
-fn unexpected_word(error: clap::Error) -> clap::Error {
+/// Without this, the parser reports any superfluous word as a subcommand, and proposes unknown options as
+/// names of files.
+fn unexpected_word(mut error: clap::Error) -> clap::Error {
+    let is_option = matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(word)) if word.starts_with("--"));
+    if is_option && error.get(ContextKind::SuggestedArg).is_none() {
+        error.remove(ContextKind::Suggested);
+    }
     match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) if command().find_subcommand(word).is_none() => {
             command().error(ErrorKind::UnknownArgument, format!("unexpected argument '{word}' found"))

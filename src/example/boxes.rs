@@ -170,8 +170,8 @@ impl Select {
     fn of(subject: &Subject) -> Select {
         let is_ultralytics = subject.metadata.is_of_ultralytics();
         let (overlap, reason) = match is_ultralytics {
-            true => (ULTRALYTICS_OVERLAP, "The numbers of ultralytics."),
-            false => (OVERLAP, "Usual numbers: the model does not tell its own."),
+            true => (ULTRALYTICS_OVERLAP, "The least score, and the most boxes: the numbers of ultralytics."),
+            false => (OVERLAP, "The least score, and the most boxes: usual numbers, as the model has none."),
         };
         Select { threshold: number(THRESHOLD), overlap: Some(number(overlap)), most: MOST, reason }
     }

@@ -5,14 +5,15 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Args as _;
+use clap::{ArgAction, Args as _};
 use glob::{MatchOptions, Pattern};
 use onnx2ncnn::error::{Error, Result};
 use serde::Deserialize;
 use toml::Value;
 
 use super::arguments::Batch;
-use crate::cli::command::Command;
+use crate::cli::command::{Command, command};
+use crate::common::near::near_names;
 
 /// The file that is read if it is in the current folder.
 const DEFAULT: &str = "onnx2ncnn.toml";
@@ -67,9 +68,18 @@ impl Config {
     }
 
     fn parse(text: &str, words_of_line: &[OsString]) -> std::result::Result<Config, String> {
+        let at_line = |name: &str, reason: String| {
+            let keys = text.lines().map(|line| line.split('=').next().unwrap_or_default().trim());
+            let line = keys.zip(1..).find(|(key, _)| key.trim_matches('"') == name);
+            line.map_or_else(|| reason.clone(), |(_, number)| format!("line {number}: {reason}"))
+        };
         let text: Text = toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or(text);
-            format!("line {}: {}", before.matches('\n').count() + 1, error.message())
+            let help = match error.message().contains("invalid type: map, expected a sequence") {
+                true => "; a list of models has the head [[model]]",
+                false => "",
+            };
+            format!("line {}: {}{help}", before.matches('\n').count() + 1, error.message())
         })?;
         let every = Entry { pattern: Patterns::One("**".to_owned()), options: text.options };
         let is_on_line = |name: &str| {
@@ -86,14 +96,13 @@ impl Config {
                 .iter()
                 .map(|text| Pattern::new(text).map_err(|error| format!("the pattern \"{text}\": {error}")))
                 .collect();
-            if let Some(name) = options.keys().find(|name| !is_option_of_models(name)) {
-                return Err(format!(
-                    "{name} is no option of batch; --also of the command line names further files"
-                ));
+            for (name, value) in &options {
+                check(name, value).map_err(|reason| at_line(name, reason))?;
             }
             let mut words = Options::new();
             for (name, value) in options.iter().filter(|(name, _)| !is_on_line(name)) {
-                words.insert(name.clone(), option_words(name, value)?);
+                let found = option_words(name, value).map_err(|reason| at_line(name, reason))?;
+                words.insert(name.clone(), found);
             }
             rules.push((patterns?, words));
         }
@@ -132,11 +141,35 @@ fn fits(pattern: &Pattern, name: &str) -> bool {
     pattern.matches_path_with(if whole { &file } else { last }, strict)
 }
 
-/// Returns whether `batch` has this option, and a model may have a value of its own.
-fn is_option_of_models(name: &str) -> bool {
+/// Checks that `batch` has an option whose value may differ between models, and that a switch is on or off.
+fn check(name: &str, value: &Value) -> std::result::Result<(), String> {
     let batch = Batch::augment_args(clap::Command::new("batch"));
-    let mut arguments = batch.get_arguments().filter(|arg| arg.get_help_heading() != Some("Batch"));
-    arguments.any(|arg| arg.get_long() == Some(name))
+    let is_of_models = |arg: &clap::Arg| arg.get_help_heading() != Some("Batch");
+    match batch.get_arguments().find(|arg| arg.get_long() == Some(name)) {
+        Some(arg) if is_of_models(arg) => {
+            let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
+            if is_switch && !value.is_bool() {
+                return Err(format!("{name} must be true or false"));
+            }
+            Ok(())
+        }
+        Some(_) => Err(format!("{name} is an option of the command line alone")),
+        None if is_option_of_conversions(name) => {
+            Err(format!("{name} is not an option of batch; --also of the command line names further files"))
+        }
+        None => {
+            let names = batch.get_arguments().filter(|arg| is_of_models(arg)).filter_map(clap::Arg::get_long);
+            let near = near_names(name, names).map(|near| format!("; {near}")).unwrap_or_default();
+            Err(format!("{name} is not an option{near}"))
+        }
+    }
+}
+
+/// Returns whether a conversion of one model has this option.
+fn is_option_of_conversions(name: &str) -> bool {
+    let whole = command();
+    let mut commands = std::iter::once(&whole).chain(whole.find_subcommand("convert"));
+    commands.any(|command| command.get_arguments().any(|arg| arg.get_long() == Some(name)))
 }
 
 /// Returns what is wrong with options, as one line.
@@ -154,7 +187,7 @@ fn option_words(name: &str, value: &Value) -> std::result::Result<Vec<String>, S
         Value::Float(number) => Some(number.to_string()),
         _ => None,
     };
-    let invalid = || format!("{name} is true, false, a number, a text, or a list of these");
+    let invalid = || format!("{name} must be true, false, a number, a text, or a list of these");
     match value {
         Value::Boolean(is_set) => Ok(is_set.then(|| format!("--{name}")).into_iter().collect()),
         Value::Array(items) => {
@@ -193,10 +226,12 @@ mod tests {
     #[test]
     fn mistakes_are_reported() {
         for (text, said) in [
-            ("[options]\nfp17 = true", "fp17 is no option"),
-            ("[options]\ndry-run = true", "dry-run is no option"),
+            ("[options]\nfp17 = true", "line 2: fp17 is not an option; near names are \"fp16\""),
+            ("[options]\nfp16 = \"yes\"", "line 2: fp16 must be true or false"),
+            ("[model]\nfp16 = true", "[[model]]"),
+            ("[options]\ndry-run = true", "dry-run is not an option of batch"),
             ("[options]\nhtml = \"a.html\"", "--also"),
-            ("[options]\njobs = 2", "jobs is no option"),
+            ("[options]\njobs = 2", "line 2: jobs is an option of the command line alone"),
             ("[option]\nfp16 = true", "line 1: unknown field"),
             ("[[model]]\nfp16 = true", "line 1: missing field"),
             ("[[model]]\nmatch = \"a**b\"\n", "the pattern"),

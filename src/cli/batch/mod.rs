@@ -68,19 +68,18 @@ fn run(arguments: &Batch, program: &Program) -> Result<u8> {
     if arguments.also().iter().any(|(info, _)| info.name == "table") && !arguments.choices.dequantize {
         return Err(Error::usage("a table of scales requires --dequantize"));
     }
-    let Selection { models, failed } = select_models(arguments)?;
+    let Selection { models, failed, names } = select_models(arguments)?;
     std::fs::create_dir_all(&arguments.out)
         .map_err(|e| Error::io("the folder cannot be created", e).in_file(&arguments.out))?;
     let job = Job::new(arguments, program)?;
-    let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-    let unmatched = if arguments.shard.is_none() { job.unmatched(&names) } else { Vec::new() };
-    for pattern in unmatched {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for pattern in job.unmatched(&names) {
         let mut text = String::new();
         labelled(
             &mut text,
             NOTICE,
             "warning",
-            &format!("no model matches the pattern \"{}\"", printable(pattern)),
+            &format!("no model matches the pattern \"{}\"{}", printable(pattern), of_files(pattern)),
         );
         tell(&text, arguments.report.color);
     }
@@ -135,5 +134,13 @@ fn work(worker: usize, left: &Mutex<Left>, job: &Job, events: &mpsc::Sender<Even
             }
             outcome => send(Event::Done { worker: Some(worker), name: model.name, outcome }),
         }
+    }
+}
+
+/// Returns what a pattern without a folder is compared with.
+fn of_files(pattern: &str) -> &'static str {
+    match pattern.contains('/') {
+        true => "",
+        false => ": it is compared with the names of files, and one with a \"/\" with the folders, too",
     }
 }

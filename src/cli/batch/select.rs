@@ -31,6 +31,8 @@ pub(super) struct Selection {
     pub models: Vec<Selected>,
     /// Entries of folders with the name of a model, and the reasons.
     pub failed: Vec<(String, Error)>,
+    /// The names of all models, those of other shards among them.
+    pub names: Vec<String>,
 }
 
 pub(super) fn select_models(arguments: &Batch) -> Result<Selection> {
@@ -39,13 +41,16 @@ pub(super) fn select_models(arguments: &Batch) -> Result<Selection> {
         found.add_source(source, arguments.base.as_deref())?;
     }
     if found.models.is_empty() && found.failed.is_empty() {
-        return Err(Error::usage("there are no models"));
+        let sources: Vec<String> =
+            arguments.sources.iter().map(|source| format!("\"{}\"", source.display())).collect();
+        return Err(Error::usage(format!("there are no models in {}", sources.join(", "))));
     }
     found.check_results(&arguments.out)?;
+    let names = found.models.keys().cloned().collect();
     let models = found.models.into_iter().map(|(name, path)| Selected { path, name });
     let has = |name: &str| arguments.shard.is_none_or(|shard| shard.has(name));
     let failed = found.failed.into_iter().filter(|(name, _)| has(name)).collect();
-    Ok(Selection { models: models.filter(|model| has(&model.name)).collect(), failed })
+    Ok(Selection { models: models.filter(|model| has(&model.name)).collect(), failed, names })
 }
 
 /// Models by name.
@@ -80,15 +85,16 @@ impl Found {
             }
             Err(_) if source.to_str().is_some_and(is_pattern) => self.add_pattern(source, base),
             Err(error) if is_onnx(source) => Err(failed("the model cannot be found", error, source)),
-            Err(error) => Err(failed("the folder of the models cannot be found", error, source)),
+            Err(error) => Err(failed("the folder or list of models cannot be found", error, source)),
         }
     }
 
-    /// Adds the lines of a list. Models below the current folder keep their folders; the others only have
+    /// Adds the lines of a list, but for comments. Models below the current folder keep their folders; the others only have
     /// their names.
     fn add_list(&mut self, text: &str, base: Option<&Path>) -> Result<()> {
         let here = std::env::current_dir().map_err(|e| failed("it cannot be opened", e, Path::new(".")))?;
-        for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+        for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with('#'))
+        {
             self.add(Path::new(line), base.unwrap_or(&here))?;
         }
         Ok(())
@@ -163,7 +169,10 @@ impl Found {
                 other.display(),
                 path.display()
             ))
-            .help("--base sets the folder to which created folders are relative")),
+            .help(match common_folder(other, path) {
+                Some(folder) => format!("--base {} keeps the folders below it", folder.display()),
+                None => "--base sets the folder to which created folders are relative".to_owned(),
+            })),
             Some(_) => Ok(()),
             None => {
                 self.models.insert(name, path.to_owned());
@@ -192,6 +201,13 @@ impl Found {
         }
         Ok(())
     }
+}
+
+/// Returns the deepest folder that has both files in it.
+fn common_folder(a: &Path, b: &Path) -> Option<PathBuf> {
+    let same = a.components().zip(b.components()).take_while(|(a, b)| a == b);
+    let folder: PathBuf = same.map(|(part, _)| part).collect();
+    (!folder.as_os_str().is_empty()).then_some(folder)
 }
 
 fn failed(what: &str, error: std::io::Error, path: &Path) -> Error {
