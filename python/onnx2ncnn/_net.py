@@ -96,12 +96,14 @@ class Quantization:
             result, the largest of the first samples, by the names of the nodes.
         cosines: The smallest cosine between each output of the net in ncnn and that of the float model, by the names of the outputs; None
             if it is not defined, as for infinities.
+        warnings: What a program of the net does not know. `Net.warnings` has it, too.
     """
 
     method: str
     samples: int
     errors: dict[str, float]
     cosines: dict[str, float | None]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,8 @@ class Net:
     def warnings(self) -> list[str]:
         """Choices that were made for the user, changed names, and weights that stay in float32."""
         weights = self._conversion.weight_warnings() if self._fp16 else []
-        return [*(self.rounding.warnings if self.rounding else ()), *self._conversion.warnings, *weights]
+        made = [*(self.rounding.warnings if self.rounding else ()), *(self.quantization.warnings if self.quantization else ())]
+        return [*made, *self._conversion.warnings, *weights]
 
     @property
     def assumptions(self) -> list[Assumption]:

@@ -19,7 +19,7 @@ class WindowProof:
         layers: The names of its layers.
         nodes: The nodes of the model that compute the same.
         state: `"proved"`, if both sides move each element to the same place; `"tested"`, if both are equal within the rounding of float32;
-            `"not_covered"`, if one side cannot be computed; `"differs"`, if an element differs.
+            `"not_covered"`, if one side cannot be computed; `"differs"`, if an element or a weight differs.
         evaluator: What computed its nodes, the least independent of the conversion: `"engine"`, `"folding"` for the code that computes
             constants in a conversion, or `"definition"` for simpler nodes that define the operator; None if nothing was computed.
         error: The largest error, relative to the largest magnitude of the value; None if it is infinite, or nothing was compared.
@@ -44,11 +44,14 @@ class Proof:
         windows: The windows in the order of their last layers; with free sizes, those of each size in turn.
         loose_layers: The names of layers in no window.
         sizes: The number of sizes that were tried: 1 unless the model has free ones.
+        other_layers: Layers, wiring and params that a conversion with the same options has otherwise. If there are any, weights are compared
+            by their effect alone, and else with those of the conversion, too.
     """
 
     windows: list[WindowProof]
     loose_layers: list[str]
     sizes: int
+    other_layers: list[str]
     _verdict: str
 
     @property
@@ -79,7 +82,9 @@ class Proof:
         return f"<onnx2ncnn.Proof: {self}>"
 
     def __str__(self) -> str:
-        return f"verified: {self._verdict}" if self else self._verdict
+        if not (differences := self.differences):
+            return f"verified: {self._verdict}"
+        return f'{self._verdict}: "{differences[0].value}": {differences[0].reason}'
 
 
 def proof_of(parts: tuple[str, str]) -> Proof:
@@ -88,7 +93,8 @@ def proof_of(parts: tuple[str, str]) -> Proof:
     proofs = json.loads(text)
     windows = [_window(**row) for proof in proofs for row in proof["windows"]]
     loose = dict.fromkeys(name for proof in proofs for name in proof["loose_layers"])
-    return Proof(windows, list(loose), len(proofs), verdict)
+    other = proofs[0]["other_layers"] if proofs else []
+    return Proof(windows, list(loose), len(proofs), other, verdict)
 
 
 def _window(layers: list[str], nodes: list[str], **rest: str | float | None) -> WindowProof:

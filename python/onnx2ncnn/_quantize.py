@@ -49,7 +49,8 @@ def quantize(
         mean: The number that is subtracted from pixels from 0 to 255, or one for each channel; by default 0.
         norm: The factor of pixels after that, or one for each channel; by default 1/255 for inputs of floats, and 1 for those of
             integers. Images are resized to the input.
-        bgr: Read the channels of images as blue, green, red.
+        bgr: Read the channels of images as blue, green, red. These three are not put into the net, unlike those of `convert`: a program
+            has to read images in the same way, and `Net.warnings` says so.
         depthwise: Also quantize depthwise convolutions, which lose most in int8, hold few weights, and are slower than in float on x86.
         options: The options of `convert`, other than `int8` and `dequantize`. `keep_onnx` keeps the quantized model.
 
@@ -102,7 +103,9 @@ def quantize(
         outputs = compare_net(float_model, net, net.load(), samples=samples, cosine=_scripts.INT8_COSINE).outputs
     errors = {layer["name"]: layer["error"] for layer in layers}
     cosines = {output.name: output.cosine for output in outputs}
-    net.quantization = Quantization(method, len(samples), errors, cosines)
+    read = [f"mean={mean}"] * (mean is not None) + [f"norm={norm}"] * (norm is not None) + ["bgr=True"] * bgr
+    warning = f"the images were read with {', '.join(read)}: a program of `example` reads them as the model tells; write these numbers into it"
+    net.quantization = Quantization(method, len(samples), errors, cosines, (warning,) if read else ())
     return net
 
 

@@ -74,6 +74,7 @@ def run(
         if not isinstance(mat, ncnn.Mat):
             raise TypeError(f'the cache "{name}" is the ncnn.Mat of the call before, not {type(mat).__name__}')
     arrays = _arrays(net, inputs)
+    _check_assumptions(net, arrays)
     given = {name: list(array.shape) for name, array in arrays.items()}
     for port in net.inputs:
         if port.cache:
@@ -81,6 +82,8 @@ def run(
             length = caches[port.name].h if port.name in caches else 0
             given[port.name] = [size if isinstance(size, int) else length for size in port.shape]
     forms, shapes = net._conversion.resolve(given)
+    if isinstance(outputs, Mapping):
+        raise TypeError("outputs are names; the inputs come first")
     wanted = names("outputs", outputs)
     for name in wanted:
         if all(port.name != name for port in net.outputs):
@@ -110,6 +113,8 @@ def run(
 
 
 def _arrays(net: Net, inputs: Any) -> dict[str, np.ndarray]:
+    if inputs is None:
+        raise TypeError("inputs are arrays by the names of the inputs, or the array of the only input, and come first; not None")
     if not isinstance(inputs, Mapping):
         if len(net.inputs) != 1:
             raise TypeError(f"the net has {len(net.inputs)} inputs: give a dictionary of arrays by name")
@@ -117,6 +122,8 @@ def _arrays(net: Net, inputs: Any) -> dict[str, np.ndarray]:
     for name, array in inputs.items():
         if isinstance(array, (str, bytes, os.PathLike)):
             raise TypeError(f'the input "{name}" is an array of numbers, not {type(array).__name__}: read the file first')
+        if array is None:
+            raise TypeError(f'the input "{name}" is an array of numbers, not None')
     arrays = {name: np.asarray(array) for name, array in inputs.items()}
     known = {port.name for port in net.inputs}
     for name, array in arrays.items():
@@ -124,6 +131,14 @@ def _arrays(net: Net, inputs: Any) -> dict[str, np.ndarray]:
         if name not in known and array.size:
             raise ValueError(f'the net has no input "{name}"; its inputs are {", ".join(sorted(known))}')
     return {name: array for name, array in arrays.items() if name in known}
+
+
+def _check_assumptions(net: Net, arrays: Mapping[str, np.ndarray]) -> None:
+    """Fails if elements of an input are below 0 where the net relies on it: they would be others without an error."""
+    for assumption in net.assumptions:
+        array = arrays.get(assumption.value)
+        if assumption.fact == "not_negative" and array is not None and array.dtype.kind in "if" and (array < 0).any():
+            raise ValueError(f'the input "{assumption.value}" has {array.min()}, and the net is right for numbers from 0 on')
 
 
 def _dtype(port: Port) -> np.dtype:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _Files = Union[Net, tuple[Union[str, "os.PathLike[str]"], Union[str, "os.PathLike[str]"]]]
 
 # Options with which onnxruntime runs another model than the given one.
-_CHANGING = ("inputs", "outputs", "set", "data_dir", "scale", "mean", "norm", "bgr", "chw")
+_CHANGING = ("inputs", "outputs", "set", "data_dir", "scale", "mean", "norm", "bgr", "chw", "input_shapes")
 
 # The tolerance in float32, relative to the largest magnitude of an output.
 _TOLERANCE = 1e-3
@@ -101,13 +101,18 @@ class Verification:
         exported = [f'"{output.name}"' for output in self.recorded if not output.same]
         if exported:
             return f"the export differs: onnxruntime computes {', '.join(exported)} differently"
-        differing = [f'"{output.name}"' for output in self.outputs if not output.same]
+        differing = [f'"{output.name}" ({_reason(output)})' for output in self.outputs if not output.same]
         if differing:
             of = f"{len(self.outputs)} output{'' if len(self.outputs) == 1 else 's'}"
             return f"{len(differing)} of {of} differ{'s' if len(differing) == 1 else ''}: {', '.join(differing)}"
         error = max((output.relative or 0.0 for output in self.outputs), default=0.0)
         notes = "".join(f'; "{output.name}": {output.note}' for output in self.outputs if output.note)
         return f"the same: outputs {len(self.outputs)}, largest relative error {error:.1e}{notes}"
+
+
+def _reason(output: Distance) -> str:
+    """Why an output differs."""
+    return output.why or (f"relative error {output.relative:.1e}" if output.relative is not None else "an infinite error")
 
 
 @overload
@@ -186,6 +191,8 @@ def verify(
         OSError: A file cannot be read.
         ImportError: A package is missing for `runtime`: install `onnx2ncnn[verify]`.
     """
+    if isinstance(net, list):
+        net = tuple(net)
     if isinstance(net, Net):
         # A net has the options of its conversion.
         options = {**net._report["options"], **options}

@@ -84,7 +84,7 @@ def test_a_proof_is_told():
     net = onnx2ncnn.convert(DIGITS)
     proof = onnx2ncnn.verify(DIGITS, net)
     assert f"V{str(proof)[1:]}" in seen(net).text
-    net.proof = onnx2ncnn.Proof([onnx2ncnn.WindowProof("v", "v", (), (), "differs", "engine", 1.0, "wrong")], [], 1, "1 of 1 window differ")
+    net.proof = onnx2ncnn.Proof([onnx2ncnn.WindowProof("v", "v", (), (), "differs", "engine", 1.0, "wrong")], [], 1, [], "1 of 1 window differ")
     assert "Differs from the model: 1 of 1 window differ" in seen(net).text
 
 

@@ -79,6 +79,7 @@ def test_the_command_reads_images_in_the_same_way(tmp_path):
     run = run_command("quantize", CONVOLUTIONAL, tmp_path / "a.param", tmp_path / "a.bin", *options)
     assert run.returncode == 0 and "on 2 samples" in run.stderr, run.stderr
     net = onnx2ncnn.quantize(CONVOLUTIONAL, tmp_path / "photos", mean=[120, 110, -3.5], norm=0.02, bgr=True)
+    assert "the images were read with mean=[120, 110, -3.5], norm=0.02, bgr=True: a program" in net.warnings[0]
     assert net.param == (tmp_path / "a.param").read_text() and net.bin == (tmp_path / "a.bin").read_bytes()
     # The scales are weights.
     assert onnx2ncnn.quantize(CONVOLUTIONAL, tmp_path / "photos").bin != net.bin

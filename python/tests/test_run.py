@@ -93,7 +93,7 @@ def test_free_sizes_follow_from_the_inputs():
     np.testing.assert_allclose(net.run({"x": x})["y"], fixed.run(x)["y"], rtol=1e-4, atol=1e-6)
     with pytest.raises(ValueError, match="has shape"):
         net.run({"x": x[0]})
-    with pytest.raises(ValueError, match="valid if"):
+    with pytest.raises(ValueError, match="valid only if"):
         net.run({"x": x[:, :, :1, :1]})
     with pytest.raises(ValueError, match="has shape"):
         net.run({"x": x[:, :, :0]})
@@ -155,3 +155,23 @@ def test_threads_share_a_net():
     assert len(results) == 4
     for result in results:
         np.testing.assert_allclose(result, expected["y"], rtol=1e-3, atol=1e-5)
+
+
+def test_inputs_come_first():
+    net = onnx2ncnn.convert(model("network/digits"))
+    picture = np.zeros((1, 1, 8, 8), np.float32)
+    for arguments, said in [
+        ((None, {"picture": picture}), "come first; not None"),
+        ((picture, {"picture": picture}), "outputs are names; the inputs come first"),
+        (({"picture": None},), 'the input "picture" is an array of numbers, not None'),
+    ]:
+        with pytest.raises(TypeError, match=said):
+            net.run(*arguments)
+
+
+def test_assumptions_on_inputs_are_checked():
+    net = onnx2ncnn.convert(next(FIXTURES.glob("*/rows_of_a_long_table/model.onnx")))
+    shape = [size if isinstance(size, int) else 1 for size in net.inputs[0].shape]
+    net.run(np.zeros(shape, np.int64))
+    with pytest.raises(ValueError, match='the input "ids" has -1, and the net is right for numbers from 0 on'):
+        net.run(np.full(shape, -1))

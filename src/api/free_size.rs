@@ -148,7 +148,7 @@ impl Conversion {
             }
         }
         match self.conditions.iter().find(|condition| !condition.is_met(&sizes)) {
-            Some(condition) => Err(Error::usage(format!("the net is valid if {condition}"))),
+            Some(condition) => Err(Error::usage(format!("the net is valid only if {condition}"))),
             None => Ok(sizes),
         }
     }

@@ -93,7 +93,7 @@ pub(super) fn describe_forms(
             &mut text,
             STRONG,
             "note",
-            "the model sorts, so losses contain the order of nearly equal scores",
+            "the model sorts: each row is compared with the nearest one, whatever its position; the last rows of a selection may be others",
         );
     }
     Ok(text)

@@ -108,7 +108,11 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     let verbose = arguments.report.verbose;
     let (inspection, verdict) = match &done {
         Ok((inspection, compositions)) => {
-            (inspection, "it can be converted\n".to_owned() + &costly(compositions))
+            let costs = match inspection.uncounted {
+                0 => costly(compositions),
+                _ => String::new(),
+            };
+            (inspection, "it can be converted\n".to_owned() + &costs)
         }
         Err(errors) => match errors.inspection() {
             Some(inspection) => {
@@ -202,7 +206,16 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
         0 => String::new(),
         n => format!(", without {} of free sizes; --input-shape fixes sizes", count(n, "node")),
     };
-    let _ = writeln!(text, "{}{uncounted}", scaled(inspection.multiply_adds, "multiply-adds"));
+    let _ = match (inspection.multiply_adds, inspection.uncounted) {
+        (0, n @ 1..) => {
+            let (nodes, have) = (count(n, "node"), if n == 1 { "has" } else { "have" });
+            writeln!(
+                text,
+                "multiply-adds are not known: {nodes} {have} free sizes; --input-shape fixes sizes"
+            )
+        }
+        (known, _) => writeln!(text, "{}{uncounted}", scaled(known, "multiply-adds")),
+    };
     text
 }
 

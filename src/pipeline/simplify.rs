@@ -86,6 +86,7 @@ pub(crate) fn expose(
     let mut model = sources.read()?;
     let graph = &mut model.graph;
     cut(graph, options)?;
+    pass::input_shape::set_input_shapes(graph, &options.input_shapes)?;
     set_values(graph, options)?;
     pass::dead::remove_dead_nodes(graph);
     pass::accuracy::permit_no_rounding(graph);

@@ -89,8 +89,8 @@ impl Found {
         }
     }
 
-    /// Adds the lines of a list, but for comments. Models below the current folder keep their folders; the others only have
-    /// their names.
+    /// Adds the lines of a list, but for comments. Models below the current folder keep their folders; the
+    /// others only have their names.
     fn add_list(&mut self, text: &str, base: Option<&Path>) -> Result<()> {
         let here = std::env::current_dir().map_err(|e| failed("it cannot be opened", e, Path::new(".")))?;
         for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with('#'))

@@ -23,6 +23,8 @@ SOFTWARE_GPU = "the package mesa-vulkan-drivers of Debian, Ubuntu and Fedora (vu
 NUDGES, NUDGED_RUNS = (1 / 64, 1 / 16, 1 / 4), 4
 # The least part of an output that must be compared.
 LEAST_PART = 1 / 16
+# The most rows whose order is left out of losses.
+MOST_ROWS = 1000
 # The runs of which the median is the time of a net.
 TIMED_RUNS = 9
 # A net that multiplies by 1.
@@ -131,7 +133,8 @@ def nudged(inputs, part, generator):
     def changed(array):
         if array.dtype.kind != "f" or not array.size:
             return array
-        most = part * np.abs(array[np.isfinite(array)]).max(initial=0)
+        # Zeros have no magnitude of their own.
+        most = part * (np.abs(array[np.isfinite(array)]).max(initial=0) or 1)
         return (array + most * generator.uniform(-1, 1, array.shape)).astype(array.dtype)
 
     return {name: changed(array) for name, array in inputs.items()}
@@ -187,6 +190,34 @@ def where_determined(told, got, outputs, others, tolerance):
         return result
     rows = determined_rows(expected.shape[axis], outputs, others, tolerance)
     return judged(elements & np.expand_dims(rows, [other for other in range(expected.ndim) if other != axis]))
+
+
+def in_order_of(got, expected):
+    """The outputs of a net of a model that sorts, with rows in the order of the nearest rows of the model: the loss of scores reorders them."""
+    lengths = {name: sorted_axis(value.shape) for name, value in expected.items() if value.shape == got[name].shape and value.dtype.kind not in "OSU"}
+    ordered = dict(got)
+    for length in {expected[name].shape[axis] for name, axis in lengths.items() if axis is not None}:
+        if length > MOST_ROWS:
+            continue
+        names = [name for name, axis in lengths.items() if axis is not None and expected[name].shape[axis] == length]
+
+        def rows(outputs, name):
+            return np.moveaxis(outputs[name].astype(np.float64), lengths[name], 0).reshape(length, -1)
+
+        apart = np.zeros((length, length))
+        for name in names:
+            # All outputs, and all numbers of a row, have the same weight.
+            most = np.abs(rows(expected, name)).max(axis=0, initial=0)
+            pairs = [np.nan_to_num(rows(outputs, name) / np.where(most > 0, most, 1)) for outputs in (expected, got)]
+            apart += ((pairs[0] ** 2).sum(axis=1)[:, None] + (pairs[1] ** 2).sum(axis=1)[None] - 2 * pairs[0] @ pairs[1].T)
+        order, taken = np.zeros(length, np.int64), np.zeros((2, length), bool)
+        for pair in np.argsort(apart, axis=None, kind="stable"):
+            row, nearest = divmod(int(pair), length)
+            if not taken[0, row] and not taken[1, nearest]:
+                order[row], taken[0, row], taken[1, nearest] = nearest, True, True
+        for name in names:
+            ordered[name] = np.take(got[name], order, axis=lengths[name])
+    return ordered
 
 
 def rounded_as_far(told, unrounded, expected):
@@ -495,13 +526,19 @@ def compare_net(request):
         # A device computes all blobs at once, and a GPU keeps those that it has computed.
         splits = request["layers"] and not isinstance(net, Device) and not request.get("vulkan")
         single = feed(net, request["inputs"], inputs) if splits else None
+        reordered = {}
+        if request["sorts"] and samples:
+            named = {pair["name"]: pair for pair in request["outputs"] if isinstance(expected.get(pair["name"]), np.ndarray)}
+            got = {name: extract(extractor, pair, expected[name]) for name, pair in named.items()}
+            computed = {name: array for name, array in got.items() if array is not None}
+            reordered = in_order_of(computed, {name: expected[name] for name in computed})
         for pairs, distances in ((request["layers"], layers), (request["outputs"], outputs)):
             for pair in pairs:
                 name = pair["name"]
                 value = expected.get(name)
                 if not isinstance(value, np.ndarray):
                     continue
-                got = extract(extractor, pair, value)
+                got = reordered.get(name) if pairs is request["outputs"] and reordered else extract(extractor, pair, value)
                 if got is None:
                     new = {"name": name, "same": False, "max_abs": None, "why": "ncnn does not compute it"}
                 elif pairs is request["layers"] and got.size != value.size:

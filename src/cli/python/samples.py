@@ -128,7 +128,23 @@ def read_samples(session, request):
             samples.append({node.name: column[index if len(column) > 1 else 0] for node, column in zip(nodes, columns)})
     if not samples:
         raise Failure("the data has no samples")
+    check_own_sizes(session, samples)
     return samples
+
+
+def check_own_sizes(session, samples):
+    """Fails if the model does not run on an image in its own size, as inputs with free sizes get it."""
+    for sample in samples:
+        for node in session.get_inputs():
+            if len(session.get_inputs()) != 1 or len(node.shape) != 4 or all(isinstance(size, int) for size in node.shape[1:]):
+                return
+            shape = list(sample[node.name].shape)
+            try:
+                session.run(None, sample)
+            except Exception:
+                fixed = [1] + [size if isinstance(size, int) else 640 for size in node.shape[1:]]
+                advice = f"fix the sizes, for example --input-shape {node.name}:{','.join(map(str, fixed))}; images are resized to them"
+                raise Failure(f"onnxruntime does not run the model on a sample of shape {shape}", advice) from None
 
 
 def apart(samples):

@@ -213,7 +213,7 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
     }
     let mut measured = Vec::new();
     let (mut model, mut path) = (model, arguments.model.clone());
-    let mut is_plain = is_plain(&choices) && choices.has_plain_pixels();
+    let mut is_plain = is_plain(&choices) && choices.has_plain_pixels() && choices.input_shapes.is_empty();
     let write_float = |path: &Path| -> Result<(), Refusal> {
         let float =
             converter.clone().quantization(Quantization::Float).weights(Weights::Float).emit_onnx(path);
