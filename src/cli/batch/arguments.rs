@@ -112,7 +112,8 @@ fn also() -> impl Iterator<Item = Also> {
 /// Returns the parser of a further file, by the word of its option.
 fn parse_also() -> impl TypedValueParser<Value = String> {
     let value = |(info, file): Also| {
-        let refused = if file.is_report { ", also of refused models without a net of an earlier run" } else { "" };
+        let refused =
+            if file.is_report { ", also of refused models without a net of an earlier run" } else { "" };
         PossibleValue::new(kind(info)).help(format!("{}, .ncnn.{}{refused}", file.about, file.ending))
     };
     PossibleValuesParser::new(also().map(value))

@@ -12,6 +12,9 @@ use crate::ncnn::contents::LayerName;
 const ROUNDED: f64 = 1e-6;
 const ROUNDED_TYPE: f64 = 1e-3;
 
+/// The param of a constant that says whether it is stored in float16.
+const STORED: &str = "load_type";
+
 /// What a net that was read has instead of the params and weights of a conversion.
 #[derive(Debug, Default)]
 pub(crate) struct Deviations {
@@ -81,8 +84,8 @@ fn described(difference: &Difference) -> Option<String> {
         Difference::Removed { layer } => Some(format!("no layer {}", named(layer))),
         Difference::Added { layer } => Some(format!("a further layer {}", named(layer))),
         Difference::Type { layer, new } => Some(format!("{new} instead of {}", named(layer))),
-        // The user chooses the layers that compute in float32.
-        Difference::Param { param, .. } if *param == FLOAT32 => None,
+        // The user chooses the layers that compute in float32, and the type in which constants are stored.
+        Difference::Param { param, .. } if [FLOAT32, STORED].contains(param) => None,
         Difference::Param { layer, param, old, new } => {
             Some(format!("{}: {param} is {new} instead of {old}", named(layer)))
         }
