@@ -34,6 +34,15 @@ impl Conversion {
     ///
     /// `Usage` if no sizes are found for which the net is valid; `Io` if the model cannot be read again.
     pub fn prove(&self, converter: &Converter, input: &Input, net: &Net) -> Result<Vec<Proof>> {
+        let mut proofs = self.prove_windows(converter, input, net)?;
+        if let Some(first) = proofs.first_mut() {
+            first.add(self.net().deviations(net)?);
+        }
+        Ok(proofs)
+    }
+
+    /// Compares a net like [`Conversion::prove`], without the weights of this conversion.
+    fn prove_windows(&self, converter: &Converter, input: &Input, net: &Net) -> Result<Vec<Proof>> {
         let model = self.proved_model(converter, input)?;
         let ignored = self.unread_inputs();
         let mut assumed = BTreeMap::new();
@@ -66,9 +75,6 @@ impl Conversion {
                 };
                 proofs.push(prove(&subject)?);
             }
-        }
-        if let Some(first) = proofs.first_mut() {
-            first.add(self.net().deviations(net)?);
         }
         Ok(proofs)
     }
@@ -109,7 +115,8 @@ impl Conversion {
             };
             let unread = |errors: Errors| Error::internal(format!("the new files cannot be read: {errors}"));
             let net = self.read_net(&content(param)?, content(bin)?.into()).map_err(unread)?;
-            proofs = Proof::compared(self.prove(converter, input, &net)?)?;
+            // The weights are those of this conversion: it has just written them.
+            proofs = Proof::compared(self.prove_windows(converter, input, &net)?)?;
             if let Some(first) = Proof::first_difference(&proofs) {
                 let message = format!("{}: \"{}\": {}", Proof::verdict(&proofs), first.value, first.reason);
                 let help = "this is a fault of the converter; please report it";

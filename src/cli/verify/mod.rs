@@ -5,6 +5,7 @@ mod describe;
 mod hint;
 pub(super) mod prove;
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::Path;
@@ -47,7 +48,7 @@ pub(super) fn verify_files(arguments: &Verify) -> u8 {
             let help = match code {
                 REFUSED => Some("repeat the options of the conversion, or give its --report"),
                 DIFFERENT if is_damaged => {
-                    Some("the files are damaged, or not those of a net: convert the model again")
+                    Some("the files are damaged, or are not a net: convert the model again")
                 }
                 _ => None,
             };
@@ -120,14 +121,21 @@ fn tell_proofs(proofs: &[Proof], hints: &[String], arguments: &Verify) -> u8 {
 /// Shapes of inputs, and the conversion of the model with them.
 type Sized = (Vec<(String, Vec<i64>)>, (Converter, Conversion));
 
-/// Returns the conversion at the sizes that a net states, where they are free in another one.
-fn at_sizes_of(net: &Net, converter: &Converter, conversion: &Conversion, model: &Input) -> Option<Sized> {
-    let shapes = other_shapes(conversion, net);
-    let is_free = |name: &String| {
-        let input = conversion.inputs.iter().find(|input| input.name == *name);
-        input.is_some_and(|input| input.shape.iter().any(|size| size.known().is_none()))
-    };
-    if shapes.is_empty() || !shapes.iter().all(|(name, _)| is_free(name)) {
+/// Returns the conversion at the sizes that a net states, where they are free in another one. The net is read
+/// only if there are free sizes.
+fn at_sizes_of<N: Borrow<Net>>(
+    net: impl FnOnce() -> Option<N>,
+    converter: &Converter,
+    conversion: &Conversion,
+    model: &Input,
+) -> Option<Sized> {
+    let free = conversion.inputs.iter().filter(|port| port.shape.iter().any(|size| size.known().is_none()));
+    let free: BTreeSet<&str> = free.map(|port| port.name.as_str()).collect();
+    if free.is_empty() {
+        return None;
+    }
+    let shapes = other_shapes(conversion, net()?.borrow());
+    if shapes.is_empty() || !shapes.iter().all(|(name, _)| free.contains(name.as_str())) {
         return None;
     }
     let with_shape = |converter: Converter, (name, shape): &(String, Vec<i64>)| {
@@ -194,7 +202,7 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
     if !arguments.needs_runtime() {
         let mut conversion = converter.convert(&model)?;
         let net = prove::read(&conversion, (&param, &bin))?;
-        if let Some((shapes, sized)) = at_sizes_of(&net, &converter, &conversion, &model) {
+        if let Some((shapes, sized)) = at_sizes_of(|| Some(&net), &converter, &conversion, &model) {
             say_if(&shapes);
             (converter, conversion) = sized;
         }
@@ -241,9 +249,8 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         is_plain = true;
     }
     let mut conversion = converter.convert(&model)?;
-    if let Some((shapes, sized)) =
-        read_net(&param, &bin).ok().and_then(|net| at_sizes_of(&net, &converter, &conversion, &model))
-    {
+    let read = || read_net(&param, &bin).ok();
+    if let Some((shapes, sized)) = at_sizes_of(read, &converter, &conversion, &model) {
         say_if(&shapes);
         (converter, conversion) = sized;
         is_plain = false;

@@ -1,4 +1,4 @@
-//! The layers of a net that was read whose params or weights are not those of a conversion.
+//! The layers of a net that was read whose params or weights differ from a conversion's.
 
 use std::collections::BTreeMap;
 
