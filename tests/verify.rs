@@ -537,6 +537,16 @@ fn a_result_that_differs_is_not_written() {
     assert_eq!(room.names(), ["inputs.npz", "m.bin", "m.param", "model.onnx", "python"]);
 }
 
+/// Multiplies a weight of the last layer of `m.bin` by a factor; returns the bytes of the file.
+fn scale_weight(room: &Room, factor: f32) -> Vec<u8> {
+    let mut bytes = fs::read(room.path("m.bin")).unwrap();
+    let at = bytes.len() - 4 * 100;
+    let weight = f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    bytes[at..at + 4].copy_from_slice(&(weight * factor).to_le_bytes());
+    room.put("m.bin", &bytes);
+    bytes
+}
+
 #[test]
 fn each_layer_is_compared_without_a_runtime() {
     let room = room_with_model("network/digits", "");
@@ -549,11 +559,7 @@ fn each_layer_is_compared_without_a_runtime() {
     assert_eq!((&window["value"], &window["state"]), (&"r1".into(), &"tested".into()), "{window}");
 
     // One weight of the last layer, which is 1 % larger.
-    let mut bytes = fs::read(room.path("m.bin")).unwrap();
-    let at = bytes.len() - 4 * 100;
-    let weight = f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    bytes[at..at + 4].copy_from_slice(&(weight * 1.01).to_le_bytes());
-    room.put("m.bin", &bytes);
+    let bytes = scale_weight(&room, 1.01);
     let text = room.expect(line, 4, "DIFFERS \"logits\": element ");
     assert!(text.contains("mismatch: 1 of 6 windows differ"), "{text}");
 
@@ -576,11 +582,7 @@ fn each_layer_is_compared_without_a_runtime() {
 fn weights_are_those_of_a_conversion() {
     let room = room_with_model("network/digits", "");
     let line = "verify model.onnx m.param m.bin";
-    let mut bytes = fs::read(room.path("m.bin")).unwrap();
-    let at = bytes.len() - 4 * 100;
-    let weight = f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    bytes[at..at + 4].copy_from_slice(&(weight * 1.0001).to_le_bytes());
-    room.put("m.bin", &bytes);
+    scale_weight(&room, 1.0001);
     let text = room.expect(line, 4, " elements of weight_data are not those of a conversion, from element ");
     assert!(text.contains(": 1 of ") && text.contains("1 of 6 windows differ"), "{text}");
 
