@@ -177,7 +177,12 @@ fn a_changed_model_is_reported() {
     let mut child = room.command("m.onnx").stderr(Stdio::piped()).spawn().unwrap();
     assert!(wait_for(&mut child, |process| has_mapped(process, "m.onnx")), "it was not mapped");
     OpenOptions::new().append(true).open(room.path("m.onnx")).unwrap().write_all(&[0; 2]).unwrap();
-    expect(&child.wait_with_output().unwrap(), "a model that is changed", 2, "was changed while it was read");
+    expect(
+        &child.wait_with_output().unwrap(),
+        "a model that is changed",
+        2,
+        "was changed after it was opened",
+    );
     assert_eq!(room.names(), ["m.onnx"]);
 }
 

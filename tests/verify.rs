@@ -632,6 +632,10 @@ fn a_net_of_another_conversion_is_recognised() {
     );
     assert!(!said.contains("layers ;"), "{said}");
     room.expect("verify model.onnx .", 0, "verified: 1 of 1 window,");
+    let room = room_with_model("free/resized_to_one_row", "");
+    let said =
+        room.expect("verify model.onnx m.param m.bin --input-shape x:1,3,8,8", 2, "leave out --input-shape");
+    assert!(!said.contains("DIFFERS"), "{said}");
     let room = room_with_model("quantized/network", "--int8");
     room.expect("verify model.onnx m.param m.bin --dequantize", 4, "the net has int8 weights: give --int8");
     room.expect("verify none.onnx", 2, "none.onnx: the file cannot be opened");

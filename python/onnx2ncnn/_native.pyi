@@ -74,6 +74,7 @@ class Conversion:
     warnings: list[str]
     assumptions: list[tuple[str, str, str]]
     input_axes: list[list[list[int]]]
+    index_limits: dict[str, int]
     conditions: list[str]
     since: int
     def __len__(self) -> int: ...

@@ -134,7 +134,11 @@ def _arrays(net: Net, inputs: Any) -> dict[str, np.ndarray]:
 
 
 def _check_assumptions(net: Net, arrays: Mapping[str, np.ndarray]) -> None:
-    """Fails if elements of an input are below 0 where the net relies on it: they would be others without an error."""
+    """Fails if elements of an input are below 0 where the net relies on it, or indices beyond a table: ncnn would read others."""
+    for name, rows in net._conversion.index_limits.items():
+        array = arrays.get(name)
+        if array is not None and array.size and array.max() >= rows:
+            raise ValueError(f'the input "{name}" has {array.max()}, and selects rows of a table of {rows}: its numbers are at most {rows - 1}')
     for assumption in net.assumptions:
         array = arrays.get(assumption.value)
         if assumption.fact == "not_negative" and array is not None and array.dtype.kind in "if" and (array < 0).any():

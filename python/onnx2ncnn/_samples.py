@@ -20,7 +20,7 @@ def given_samples(data: Any) -> Any:
         path = os.fsdecode(os.fspath(data))
         os.stat(path)
         return path
-    if _is_array(data) or isinstance(data, Mapping):
+    if is_array(data) or isinstance(data, Mapping):
         return _by_name(data)
     if not isinstance(data, Iterable):
         raise TypeError(f"data are arrays, an iterable of them, or a path, not {type(data).__name__}")
@@ -29,12 +29,12 @@ def given_samples(data: Any) -> Any:
 
 def _items(data: Iterable[Any]) -> Iterator[dict[str | None, Any]]:
     for item in data:
-        if not _is_array(item) and not isinstance(item, Mapping):
+        if not is_array(item) and not isinstance(item, Mapping):
             raise TypeError(f"an item of data is an array or a dictionary of arrays, not {type(item).__name__}")
         yield _by_name(item)
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
     return hasattr(value, "__array__")
 
 

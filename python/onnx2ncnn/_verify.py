@@ -16,6 +16,7 @@ from ._net import Net, Port
 from ._packages import need
 from ._proof import Proof, proof_of
 from ._refused import Refused
+from ._samples import is_array
 
 if TYPE_CHECKING:
     import ncnn
@@ -167,7 +168,7 @@ def verify(
             default the model is converted. Without `runtime`, a net of `quantize` or of `tune` is compared with its quantized or rounded
             model.
         runtime: Run the model in onnxruntime and the net in ncnn, in this process or on a device, and compare the results.
-        data: Arrays by the names of the inputs, or an `.npz` file of them; by default random ones. Arrays by the names of outputs, as the
+        data: Arrays by the names of the inputs, the array of the only input, or an `.npz` file; by default random ones. Arrays by the names of outputs, as the
             framework of the model computed them, are compared with onnxruntime's.
         rounds: The number of random inputs, by default 1.
         tolerance: The tolerance, relative to the largest magnitude of an output. Integers must be equal, as far as float32 represents
@@ -202,8 +203,10 @@ def verify(
         raise ValueError(f"rounds is at least 1, not {rounds}")
     if tolerance is not None and not tolerance >= 0:
         raise ValueError(f"tolerance is at least 0, not {tolerance}")
-    if data is not None and not isinstance(data, (Mapping, str, os.PathLike)):
-        raise TypeError(f"data is a dictionary of arrays, or the path of an .npz file, not {type(data).__name__}")
+    if data is not None and not isinstance(data, (Mapping, str, os.PathLike)) and not is_array(data):
+        raise TypeError(f"data is an array, a dictionary of arrays, or the path of an .npz file, not {type(data).__name__}")
+    if isinstance(data, (str, os.PathLike)) and not os.fsdecode(os.fspath(data)).endswith(".npz"):
+        raise ValueError(f"data is an .npz file, which has arrays by the names of the inputs, not {os.fspath(data)!r}")
     asked = [runtime, layers, magnitudes, vulkan, precision != "float32"]
     asked += [value is not None for value in (data, rounds, tolerance, device, threads)]
     if not any(asked):
@@ -255,7 +258,7 @@ def verify(
             measured=[{"name": name, "blob": blob} for name, blob, *_ in measured],
             shapes=[found for found in shapes if found is not None],
             calls=[found for found in calls if found],
-            data=dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
+            data=_by_name(data, converted),
             rounds=1 if rounds is None else rounds,
             tolerance=_TOLERANCE if tolerance is None else tolerance,
             cosine=_scripts.INT8_COSINE if tolerance is None and options.get("int8") else None,
@@ -265,6 +268,17 @@ def verify(
     if isinstance(net, Net):
         net.verification = result
     return result
+
+
+def _by_name(data: Any, net: Net) -> dict[str, Any] | str | None:
+    """The data as the script reads them."""
+    if isinstance(data, Mapping):
+        return dict(data)
+    if not is_array(data):
+        return None if data is None else os.fsdecode(os.fspath(data))
+    if len(net.inputs) != 1:
+        raise ValueError(f"data is one array, and the model has {len(net.inputs)} inputs: give a dictionary of arrays by name")
+    return {net.inputs[0].name: data}
 
 
 def _unrounded(given: Source, options: Mapping[str, Any]) -> bytes | None:

@@ -228,6 +228,12 @@ impl Conversion {
         })
     }
 
+    /// The inputs whose elements select rows of tables, with the number of rows.
+    #[getter]
+    fn index_limits(&self) -> BTreeMap<String, i64> {
+        self.conversion.index_limits()
+    }
+
     /// Returns shapes of the inputs for which the net is valid, with free sizes from `size` on.
     fn shapes_at(&self, py: Python<'_>, size: i64) -> PyResult<Option<BTreeMap<String, Vec<i64>>>> {
         run(py, || self.conversion.shapes_at(size))

@@ -49,7 +49,7 @@ fn refused(py: Python<'_>, report: String) -> PyResult<PyErr> {
 
 /// Returns an `OSError`, of the subclass for the error of the system.
 fn os_error(error: &Error) -> PyErr {
-    let text = format!("{error:#}");
+    let text = with_help(error);
     let Some(cause) = error.source().and_then(|source| source.downcast_ref::<io::Error>()) else {
         return PyOSError::new_err(text);
     };

@@ -6,10 +6,12 @@ import io
 import os
 import pickle
 
+import numpy as np
+import onnx
 import onnx2ncnn
 import pytest
 from conftest import model
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 CONVOLUTIONAL = model("network/convolutional")
 
@@ -89,6 +91,29 @@ def test_changed_models_are_errors_of_the_system(tmp_path):
         net.save(tmp_path / "a.param")
     with pytest.raises(OSError, match="changed"):
         net.bin
+    assert os.listdir(tmp_path) == ["m.onnx"]
+
+
+def test_a_model_that_became_shorter_is_no_signal(tmp_path):
+    path = tmp_path / "m.onnx"
+    weights = numpy_helper.from_array(np.ones((512, 512), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, [1, 512])],
+        [helper.make_tensor_value_info("y", 1, [1, 512])],
+        [weights],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    net = onnx2ncnn.convert(path, keep_onnx=True)
+    os.truncate(path, 100)
+    arrays = np.zeros((1, 512), np.float32)
+    for read in (
+        lambda: net.run(arrays), lambda: net.bin, lambda: net.report, net.html, net.onnx, lambda: onnx2ncnn.verify(path, net),
+        lambda: net.save(tmp_path / "a.param"), lambda: net.save(tmp_path / "a.param", verify=True),
+    ):  # fmt: skip
+        with pytest.raises((OSError, onnx2ncnn.Refused)):
+            read()
     assert os.listdir(tmp_path) == ["m.onnx"]
 
 

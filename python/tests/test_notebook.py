@@ -61,7 +61,7 @@ def test_a_net_whose_model_was_changed_says_so(tmp_path):
     path.write_bytes(Path(DIGITS).read_bytes())
     net = onnx2ncnn.convert(path)
     path.write_bytes(Path(DIGITS).read_bytes() + b"  ")
-    assert "the file was changed while it was read" in Seen(net._repr_html_()).text
+    assert "the file was changed after it was opened" in Seen(net._repr_html_()).text
 
 
 def test_a_comparison_is_told():

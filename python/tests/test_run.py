@@ -175,3 +175,7 @@ def test_assumptions_on_inputs_are_checked():
     net.run(np.zeros(shape, np.int64))
     with pytest.raises(ValueError, match='the input "ids" has -1, and the net is right for numbers from 0 on'):
         net.run(np.full(shape, -1))
+    rows = net._conversion.index_limits["ids"]
+    net.run(np.full(shape, rows - 1))
+    with pytest.raises(ValueError, match=f'the input "ids" has {rows}, and selects rows of a table of {rows}'):
+        net.run(np.full(shape, rows))

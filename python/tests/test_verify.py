@@ -171,7 +171,9 @@ def test_a_net_has_the_options_of_its_conversion():
         ({"net": ("a.param",)}, TypeError, "a pair of paths"),
         ({"rounds": 0}, ValueError, "rounds is at least 1"),
         ({"tolerance": -1}, ValueError, "tolerance is at least 0"),
-        ({"data": np.zeros(3)}, TypeError, "data is a dictionary"),
+        ({"data": 3}, TypeError, "data is an array, a dictionary"),
+        ({"data": "a.npy"}, ValueError, "data is an .npz file, .* not 'a.npy'"),
+        ({"data": np.zeros((8, 8), np.float32)}, ValueError, "shape .8, 8. for the input"),
     ],
 )
 def test_arguments_are_checked(options, error, message):

@@ -81,6 +81,7 @@ impl Conversion {
         watch: Option<Watch>,
         check: impl FnOnce(&Staged) -> Result<Option<ComparisonPart>>,
     ) -> Result<(Staged, Written)> {
+        self.sources.check_unchanged()?;
         let mut files = Vec::new();
         if let (Some(model), Some(path)) = (&self.simplified, &self.options.emit_onnx) {
             files = onnx::stage(model, path, &Storage::AsNeeded, &since_version)?;
@@ -130,6 +131,7 @@ impl Conversion {
                 "further files are written next to a .param file, not next to a writer",
             ));
         }
+        self.sources.check_unchanged()?;
         let mut written = self.net.stream(param, bin)?;
         written.warnings.extend(self.growth(&written));
         self.sources.check_unchanged()?;
@@ -198,7 +200,9 @@ impl Conversion {
     /// the operator sets fits all nodes; `Limit` above 2 GiB; `Io` if the writer fails.
     pub fn write_onnx_to(&self, onnx: impl Write) -> Result<()> {
         let missing = || Error::usage("the simplified graph was not kept");
-        onnx::stream(self.simplified.as_ref().ok_or_else(missing)?, onnx, &since_version)
+        let simplified = self.simplified.as_ref().ok_or_else(missing)?;
+        self.sources.check_unchanged()?;
+        onnx::stream(simplified, onnx, &since_version)
     }
 
     /// Returns the inspection of the model.

@@ -148,7 +148,13 @@ impl Conversion {
             }
         }
         match self.conditions.iter().find(|condition| !condition.is_met(&sizes)) {
-            Some(condition) => Err(Error::usage(format!("the net is valid only if {condition}"))),
+            Some(condition) => {
+                let text = match condition.below_multiple() {
+                    Some((name, most, of)) => format!("{name} is at most {most} below a multiple of {of}"),
+                    None => condition.to_string(),
+                };
+                Err(Error::usage(format!("the net is valid only if {text}")))
+            }
             None => Ok(sizes),
         }
     }

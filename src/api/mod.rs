@@ -6,6 +6,7 @@ mod conversion;
 mod converter;
 mod free_size;
 mod half_blob;
+mod index_limit;
 mod program;
 #[cfg(feature = "verify")]
 mod proof;

@@ -43,6 +43,7 @@ impl Conversion {
 
     /// Compares a net like [`Conversion::prove`], without the weights of this conversion.
     fn prove_windows(&self, converter: &Converter, input: &Input, net: &Net) -> Result<Vec<Proof>> {
+        self.sources.check_unchanged()?;
         let model = self.proved_model(converter, input)?;
         let ignored = self.unread_inputs();
         let mut assumed = BTreeMap::new();

@@ -40,6 +40,7 @@ impl Simplified {
 
     /// Writes the files of the model next to their destinations.
     pub(super) fn stage(&self, path: &Path, storage: &Storage) -> Result<output::Staged> {
+        self.model.sources.check_unchanged()?;
         onnx::stage(&self.model, path, storage, &since_version)
     }
 
@@ -50,6 +51,7 @@ impl Simplified {
     /// `Limit` above 2 GiB; `Unsupported` if no version of the operator sets fits all nodes; `Io` if the
     /// writer fails, or a file of the model cannot be read or was changed meanwhile.
     pub fn write_to(&self, writer: impl Write) -> Result<()> {
+        self.model.sources.check_unchanged()?;
         onnx::stream(&self.model, writer, &since_version)?;
         self.model.sources.check_unchanged()
     }

@@ -132,6 +132,7 @@ impl Sources {
     /// `Io` if a file cannot be read, `Parse` if it is not an ONNX model, `Invalid` if the model breaks the
     /// specification, `Unsupported` for features that no later step could convert, `Limit` above a limit.
     pub fn read(&self) -> Result<Model> {
+        self.check_unchanged()?;
         decode(&self.model, self.external.clone(), &self.layers).map_err(|error| match self.model.path() {
             Some(path) => error.in_file(path),
             None => error,
@@ -162,7 +163,8 @@ impl Sources {
         output::put_all(results)
     }
 
-    /// Returns an error if a file has changed: its contents may be inconsistent.
+    /// Returns an error if a file has changed: its contents may be inconsistent, and a process ends by a
+    /// signal if it reads a mapped page that the file no longer has.
     pub fn check_unchanged(&self) -> Result<()> {
         self.model.check_unchanged()?;
         self.external.files().try_for_each(|file| file.check_unchanged())

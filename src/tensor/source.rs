@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 #[cfg(any(unix, windows))]
 use memmap2::Mmap;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The maximum size of a page of a mapped file.
 #[cfg(unix)]
@@ -92,7 +92,9 @@ impl SourceFile {
     fn compare(&self, file: &File) -> Result<()> {
         let metadata = examine(file, &self.path)?;
         if metadata.len() != self.len || metadata.modified().ok() != self.modified {
-            return Err(Error::io("the file was changed while it was read", io::ErrorKind::Other.into())
+            let what = if metadata.len() < self.len { "became shorter" } else { "was changed" };
+            return Err(Error::new(ErrorKind::Io, format!("the file {what} after it was opened"))
+                .help("start again with the new file")
                 .in_file(&self.path));
         }
         Ok(())

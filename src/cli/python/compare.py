@@ -423,6 +423,10 @@ def run_given(session, data, where):
     try:
         return inputs, run(session, inputs)
     except Exception as error:
+        for node in session.get_inputs():
+            shape = list(inputs[node.name].shape)
+            if node.shape and not fits(shape, node):
+                raise Failure(f'{where} has an array of shape {shape} for the input "{node.name}" of shape {node.shape}') from None
         raise Failure(f"onnxruntime does not run the original on {where}: {error}") from None
 
 

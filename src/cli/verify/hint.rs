@@ -1,7 +1,8 @@
 //! What explains that a net differs as a whole: it is the net of another conversion.
 
+use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::ncnn::{Contents, Net};
-use onnx2ncnn::{Conversion, Port};
+use onnx2ncnn::{Conversion, Options, Port};
 
 use crate::cli::next::quoted;
 
@@ -34,6 +35,20 @@ pub(super) fn option_of(shapes: &[(String, Vec<i64>)]) -> String {
     shapes.iter().filter_map(option).collect::<Vec<_>>().join(" ")
 }
 
+/// Returns an error if the net has free sizes, and the options fixed those of the conversion: most blobs
+/// would have other sizes.
+pub(super) fn check_free(conversion: &Conversion, net: &Net, options: &Options) -> Result<()> {
+    let (Ok(found), Ok(converted)) = (net.contents(), conversion.net().contents()) else { return Ok(()) };
+    let is_free =
+        |port: &&Port| sizes(&found, &port.blob).is_none() && sizes(&converted, &port.blob).is_some();
+    let is_fixed = |port: &&Port| options.input_shapes.iter().any(|(name, _)| *name == port.name);
+    match conversion.inputs.iter().filter(is_fixed).find(is_free) {
+        Some(port) => Err(Error::usage(format!("the net has free sizes of the input \"{}\"", port.name))
+            .help("leave out --input-shape: the net is compared at several sizes")),
+        None => Ok(()),
+    }
+}
+
 /// Returns how to compare a net that other options made: with other sizes of the inputs, or with int8 layers.
 pub(super) fn hints(conversion: &Conversion, net: &Net) -> Vec<String> {
     let (Ok(found), Ok(converted)) = (net.contents(), conversion.net().contents()) else {
@@ -43,11 +58,6 @@ pub(super) fn hints(conversion: &Conversion, net: &Net) -> Vec<String> {
     let options = option_of(&other_shapes(conversion, net));
     if !options.is_empty() {
         hints.push(format!("the net has other sizes of inputs: repeat {options}"));
-    }
-    let is_free =
-        |port: &Port| sizes(&found, &port.blob).is_none() && sizes(&converted, &port.blob).is_some();
-    if conversion.inputs.iter().any(is_free) {
-        hints.push("the net has free sizes of inputs: leave out --input-shape".to_owned());
     }
     let has_int8 = |contents: &Contents| contents.weights.contains_key("int8");
     if has_int8(&found) && !has_int8(&converted) {

@@ -29,7 +29,7 @@ use crate::cli::terminal::{HELP, STRONG, Waiting, labelled, print, printable, te
 use crate::common::count::count;
 pub(super) use arguments::Verify;
 use describe::{advise_int8, describe, describe_magnitudes};
-use hint::{hints, option_of, other_shapes};
+use hint::{check_free, hints, option_of, other_shapes};
 
 /// The tolerance in half precision.
 const HALF_TOLERANCE: f64 = 0.02;
@@ -202,6 +202,7 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
     if !arguments.needs_runtime() {
         let mut conversion = converter.convert(&model)?;
         let net = prove::read(&conversion, (&param, &bin))?;
+        check_free(&conversion, &net, &choices)?;
         if let Some((shapes, sized)) = at_sizes_of(|| Some(&net), &converter, &conversion, &model) {
             say_if(&shapes);
             (converter, conversion) = sized;
