@@ -126,6 +126,7 @@ fn faults_have_their_lines() {
         ("1 1 b z", "9 1 b z", "line 7: the line ends before"),
         ("0=0.0 1=6.0", "9=1", "line 7, Clip \"clip\": param 9 is not known"),
         ("0=0.0 1=6.0", "99=1", "line 7, Clip \"clip\": param 99 is beyond"),
+        ("0=0.0 1=6.0", "0=0.0 1=5e38", "line 7, Clip \"clip\", param 1: \"5e38\" is beyond float32"),
         ("0=0.0 1=6.0", "0=1.0 0=1.0", "line 7, Clip \"clip\": param 0 occurs twice"),
         ("0=1.0e-01", "0=1", "param 0 is the integer 1, and the runtime reads a float"),
         ("0=1.0e-01", "0=x=", "line 6, ReLU \"relu\": param 0 is the text"),

@@ -186,6 +186,19 @@ fn a_changed_model_is_reported() {
     assert_eq!(room.names(), ["m.onnx"]);
 }
 
+/// Standard output on a full disk.
+#[test]
+fn results_that_are_lost_are_an_error() {
+    let room = room_with_data(1000);
+    for line in
+        ["batch m.onnx -o out --json-lines", "m.onnx a.param --message-format json", "check out/m.ncnn.param"]
+    {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = room.command(line).stdout(full).output().unwrap();
+        expect(&output, line, 2, "standard output cannot be written: No space left on device");
+    }
+}
+
 #[test]
 fn concurrent_runs_leave_consistent_files() {
     let room = Room::new();

@@ -619,6 +619,38 @@ fn a_comparison_of_nothing_is_an_error() {
     assert!(!room.path("new.param").exists());
 }
 
+/// Decisions are whole numbers, which the rounding of the model does not change.
+#[test]
+fn damaged_decisions_differ() {
+    let room = room_with_model("classical/treeensemble_decided", "");
+    let param = fs::read_to_string(room.path("m.param")).unwrap();
+    let lines: Vec<&str> = param.lines().collect();
+    let mut tried = 0;
+    for (index, line) in lines.iter().enumerate() {
+        if line.starts_with("BinaryOp ") && line.contains(" 0=1 ") {
+            // Sums for differences.
+            let changed = line.replace(" 0=1 ", " 0=0 ");
+            let mut lines = lines.clone();
+            lines[index] = &changed;
+            room.put("m.param", (lines.join("\n") + "\n").as_bytes());
+            room.expect("verify model.onnx m.param m.bin", 4, "mismatch: 1 of 1 window differ");
+            tried += 1;
+        }
+    }
+    assert!(tried > 0);
+}
+
+#[test]
+fn a_report_of_another_net_is_not_used() {
+    let room = room_with_model("elementwise/abs", "--report m.report.json");
+    let mut param = fs::read(room.path("m.param")).unwrap();
+    param.push(b'\n');
+    room.put("m.param", &param);
+    let said =
+        room.expect("verify model.onnx m.param m.bin", 0, "m.report.json: the report is of another net");
+    assert!(said.contains("its options are not repeated"), "{said}");
+}
+
 #[test]
 fn a_net_of_another_conversion_is_recognised() {
     let room = room_with_model("free/resized_to_one_row", "--input-shape x:1,3,8,8");

@@ -16,7 +16,7 @@ from .__main__ import command
 from ._refused import Diagnostic, diagnostics
 
 # The exit codes of a batch that was run to its end.
-_CODES = (0, 1, 2, 3)
+_CODES = (0, 1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Converted:
 
     Attributes:
         name: The name of the results, relative to the folder of results, without endings.
-        status: `converted`; `up to date`, of an earlier call; `refused`; `failed`, if a file or an option is at fault; or `broken off`,
-            if the conversion was killed.
+        status: `converted`; `up to date`, of an earlier call; `refused`; `failed`, if a file or an option is at fault; `broken off`,
+            if the conversion was killed; or `differs`, if `verify` finds that the net differs from the model.
         param: The path of the `.param` file, if there is one.
         bin: The path of the `.bin` file, if there is one.
         diagnostics: The reasons why the model was not converted.

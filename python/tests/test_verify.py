@@ -143,6 +143,21 @@ def test_outputs_are_not_judged_more_finely_than_the_model_rounds():
     assert onnx2ncnn.verify(quantized, runtime=True, int8=True)
 
 
+def test_tables_are_rounded_as_other_weights():
+    random = np.random.default_rng(0)
+    tables = [numpy_helper.from_array(random.standard_normal((64, 32)).astype(np.float32), name) for name in ("table", "w")]
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"]), helper.make_node("MatMul", ["rows", "w_t"], ["y"])]
+    nodes.insert(0, helper.make_node("Transpose", ["w"], ["w_t"], perm=[1, 0]))
+    graph = helper.make_graph(nodes, "g", [value("ids", 7, [5])], [value("y", 1, [5, 64])], tables)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for weights in ("int8", "int6", "int4"):
+        net = onnx2ncnn.convert(model, weights=weights)
+        assert any(layer.type == "Embed" for layer in net.layers)
+        proof = onnx2ncnn.verify(model, net)
+        assert proof and proof.error > 1e-4, (weights, str(proof))
+
+
 def test_recorded_outputs_are_compared_with_onnxruntime():
     arrays = dict(np.load(FIXTURES / "network/convolutional/inputs.npz"))
     outputs = dict(np.load(FIXTURES / "network/convolutional/outputs.npz"))

@@ -14,6 +14,7 @@ use super::bundle::convert_to_bundle;
 use super::destination::Destination;
 use super::location::input;
 use super::message::{MessageFormat, Report};
+use super::process::end_with_parent;
 use super::sampled::Sampled;
 use super::split::convert_chain;
 use super::summary::{self, Files, Stream, Summary};
@@ -35,6 +36,9 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     let (net, further) = arguments.results();
     let destination = Destination::of(&arguments.model, &net, &further)?;
     let answers = std::env::var_os(ANSWER).is_some();
+    if answers {
+        end_with_parent();
+    }
     let model = input(&arguments.model).map_err(Refusal::from);
     let mut chosen = String::new();
     // The files of a rounded model are read until the net is written.

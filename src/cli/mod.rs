@@ -43,7 +43,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 
 use command::Command;
-use exit::{finish, finish_command};
+use exit::{DONE, NOT_DONE, finish, finish_command};
 use message::MessageFormat;
 use next::Line;
 pub use program::Program;
@@ -67,6 +67,7 @@ pub fn conditions_in_words(conversion: &onnx2ncnn::Conversion) -> Option<String>
 pub fn run(words: impl IntoIterator<Item = OsString>, program: &Program) -> u8 {
     process::prepare();
     let code = run_command(Command::parse(words), program);
+    let code = if code == DONE && terminal::lost_output() { NOT_DONE } else { code };
     // A process that is not a program of Rust does not do this at its end. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     code

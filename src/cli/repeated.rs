@@ -13,6 +13,8 @@ use serde_json::{Map, Value};
 pub(super) struct Repeated {
     /// The report; `None` if there is none.
     pub path: Option<PathBuf>,
+    /// Why the report next to the files is not used, if there is one.
+    pub unused: Option<Error>,
     options: Map<String, Value>,
 }
 
@@ -39,8 +41,10 @@ impl Repeated {
             Err(e) => return Err(Error::io("the report cannot be opened", e).in_file(path)),
         };
         match options_of(&bytes, param, bin) {
-            Ok(options) => Ok(Repeated { path: Some(path), options }),
-            Err(_) if requested.is_none() => Ok(Repeated::default()),
+            Ok(options) => Ok(Repeated { path: Some(path), options, ..Repeated::default() }),
+            Err(error) if requested.is_none() => {
+                Ok(Repeated { unused: Some(error.in_file(path)), ..Repeated::default() })
+            }
             Err(error) => Err(error.in_file(path)),
         }
     }

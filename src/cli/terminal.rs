@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
@@ -22,14 +23,22 @@ pub(super) const STRONG: Style = Style::new().bold();
 /// The maximum length of a printed name or message of a model, which a hostile one may exceed.
 const MAX_CHARS: usize = 400;
 
+/// Whether a result could not be written to standard output.
+static LOST: AtomicBool = AtomicBool::new(false);
+
 /// Writes to standard error, without colours if they would not be seen.
 pub(super) fn tell(text: &str, color: ColorChoice) {
-    write(anstream::AutoStream::new(std::io::stderr().lock(), choice(color)), text);
+    // There is nowhere to say that.
+    let _ = write(anstream::AutoStream::new(std::io::stderr().lock(), choice(color)), text);
 }
 
 /// Writes to standard output, without colours if they would not be seen.
 pub(super) fn print(text: &str, color: ColorChoice) {
-    write(anstream::AutoStream::new(std::io::stdout().lock(), choice(color)), text);
+    if let Err(error) = write(anstream::AutoStream::new(std::io::stdout().lock(), choice(color)), text)
+        && !LOST.swap(true, Ordering::Relaxed)
+    {
+        tell(&format!("i/o error: standard output cannot be written: {error}\n"), color);
+    }
 }
 
 /// Returns whether bars that show progress can be drawn.
@@ -77,10 +86,17 @@ fn choice(color: ColorChoice) -> anstream::ColorChoice {
     }
 }
 
-/// A closed pipe is not an error: the exit code has the result.
-fn write(mut stream: impl std::io::Write, text: &str) {
-    let written = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
-    drop(written);
+/// Writes text. A closed pipe is not an error: the exit code has the result.
+fn write(mut stream: impl std::io::Write, text: &str) -> std::io::Result<()> {
+    match stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether some of the results that were printed could not be written.
+pub(super) fn lost_output() -> bool {
+    LOST.load(Ordering::Relaxed)
 }
 
 /// Returns `text` without control characters, and truncated.

@@ -17,7 +17,7 @@ pub(super) struct Tolerance {
 }
 
 /// Integers up to this number are exact in float32.
-const EXACT: f64 = 16_777_216.0;
+pub(super) const EXACT: f64 = 16_777_216.0;
 
 /// Returns the largest error relative to the largest magnitude, and the first element above its tolerance.
 /// `noise` are further tolerances of each element.

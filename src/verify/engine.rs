@@ -154,7 +154,7 @@ impl<'a> Engine<'a> {
             return Ok(None);
         }
         let known = single.inputs.iter().zip(inputs).filter_map(|(id, input)| Some(((*id)?, input.clone()?)));
-        let values = Values::computed(self, &graph, known, None, passed)?;
+        let values = Values::computed(self, &graph, known, passed)?;
         let absent = || Ok(Arc::new(Array::f32(ArrayD::zeros(IxDyn(&[0])))));
         let outputs = single.outputs.iter().map(|output| output.map_or_else(absent, |id| values.get(id)));
         Ok(Some(outputs.collect::<Result<_>>()?))

@@ -1,6 +1,5 @@
 //! Control flow, evaluated on elements: the branch that is taken, each iteration.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ndarray::arr0;
@@ -60,14 +59,10 @@ impl Flow<'_, '_> {
     /// Evaluates a body.
     fn run(&mut self, body: &Graph, inputs: impl IntoIterator<Item = Arc<Array>>) -> Result<Vec<Arc<Array>>> {
         let mut known: Vec<_> = body.inputs.iter().copied().zip(inputs).collect();
-        let mut fixed = BTreeSet::new();
         for capture in &body.captures {
             known.push((capture.inner, self.around.get(capture.outer)?));
-            if self.around.is_fixed(capture.outer) {
-                fixed.insert(capture.inner);
-            }
         }
-        let values = Values::computed(self.engine, body, known, Some(fixed), &mut *self.passed)?;
+        let values = Values::computed(self.engine, body, known, &mut *self.passed)?;
         body.outputs.iter().map(|output| values.get(*output)).collect()
     }
 

@@ -180,33 +180,23 @@ type Passed<'p> = &'p mut dyn FnMut(Array) -> Array;
 struct Values<'a> {
     graph: &'a Graph,
     arrays: IndexMap<ValueId, Arc<Array>>,
-    /// The values that follow from constants alone, whose whole numbers are not rounded; `None` in
-    /// definitions of operators, which may round to levels by such numbers.
-    fixed: Option<BTreeSet<ValueId>>,
     /// Why values are not computed.
     reasons: BTreeMap<ValueId, String>,
 }
 
 impl<'a> Values<'a> {
     fn new(graph: &'a Graph, known: impl IntoIterator<Item = (ValueId, Arc<Array>)>) -> Values<'a> {
-        Values {
-            graph,
-            arrays: known.into_iter().collect(),
-            fixed: Some(BTreeSet::new()),
-            reasons: BTreeMap::new(),
-        }
+        Values { graph, arrays: known.into_iter().collect(), reasons: BTreeMap::new() }
     }
 
-    /// Computes all nodes of a graph from values that are known; `fixed` are the ones of them that follow
-    /// from constants alone.
+    /// Computes all nodes of a graph from values that are known.
     fn computed(
         engine: &Engine,
         graph: &'a Graph,
         known: impl IntoIterator<Item = (ValueId, Arc<Array>)>,
-        fixed: Option<BTreeSet<ValueId>>,
         passed: Passed,
     ) -> Result<Values<'a>> {
-        let mut values = Values { fixed, ..Values::new(graph, known) };
+        let mut values = Values::new(graph, known);
         for (id, _) in graph.nodes() {
             values.compute(engine, id, passed)?;
         }
@@ -239,13 +229,8 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Returns whether a value follows from constants alone, if that is known.
-    fn is_fixed(&self, id: ValueId) -> bool {
-        self.fixed.as_ref().is_some_and(|fixed| fixed.contains(&id) || self.constant_of(id).is_some())
-    }
-
     /// Evaluates a node; what it computes, and what the nodes inside of it compute, is passed through a
-    /// function, but for whole numbers that follow from constants alone.
+    /// function.
     fn compute(&mut self, engine: &Engine, id: NodeId, passed: Passed) -> Result<Evaluator> {
         let Some(node) = self.graph.node(id) else { return Err(Error::internal("no node")) };
         if node.outputs.iter().flatten().all(|output| self.constant_of(*output).is_some()) {
@@ -259,20 +244,7 @@ impl<'a> Values<'a> {
             Some(_) => (flow::evaluate(engine, node, &inputs, self, passed)?, Evaluator::Definition),
             None => engine.evaluate(self.graph, id, &inputs, passed)?,
         };
-        let is_fixed = node.reads().all(|value| self.is_fixed(value));
-        if let Some(fixed) = self.fixed.as_mut().filter(|_| is_fixed) {
-            fixed.extend(node.outputs.iter().flatten());
-        }
-        // An exponent that is a whole number stays one: powers of negative numbers have no others.
-        let is_exact = |array: &Array| match array.elements() {
-            Elements::F32(elements) => is_fixed && elements.iter().all(|x| x.fract() == 0.0),
-            _ => false,
-        };
-        let pass = |array: Arc<Array>| match is_exact(&array) {
-            true => array,
-            false => Arc::new(passed(Arc::unwrap_or_clone(array))),
-        };
-        let outputs = outputs.into_iter().map(pass);
+        let outputs = outputs.into_iter().map(|array| Arc::new(passed(Arc::unwrap_or_clone(array))));
         self.arrays.extend(node.outputs.iter().zip(outputs).filter_map(|(id, array)| Some(((*id)?, array))));
         Ok(evaluator)
     }

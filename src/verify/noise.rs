@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ndarray::ArrayD;
 
+use super::compare::EXACT;
 use super::cut::{Reached, positions};
 use super::draw::Random;
 use super::tolerance::Stored;
@@ -84,6 +85,10 @@ impl Window {
             }
         }
         let mut rounded = |array: Array| {
+            // A net without the rounding of the model has no levels, which are whole numbers.
+            if !run.subject.drops_rounding && is_exact(&array) {
+                return array;
+            }
             let array = random.rounded(&array, ROUNDING, is_whole);
             if run.subject.drops_rounding { random.dithered(&array) } else { array }
         };
@@ -131,6 +136,12 @@ impl Window {
         }
         Ok(())
     }
+}
+
+/// Returns whether all elements are whole numbers that float32 represents: counts, decisions and exponents,
+/// which no rounding changes. Powers of negative numbers have whole exponents, and counts are compared.
+fn is_exact(array: &Array) -> bool {
+    all_floats(array, |x| x.fract() == 0.0 && f64::from(x.abs()) <= EXACT)
 }
 
 /// Returns whether rounding may change an element of a node by a whole step.

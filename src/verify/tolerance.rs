@@ -54,7 +54,8 @@ impl Window {
     pub(super) fn stored(&self, net: &Net) -> Stored {
         let bits = |layer: &Layer| match layer.block_weight() {
             Some((format, _)) => Some(format.bits),
-            None => layer.is_int8().then_some(8),
+            // The tables of Embed, too.
+            None => (!layer.int8_weights().is_empty()).then_some(8),
         };
         let mut weights = self.net_layers(net).flat_map(|layer| layer.layer.weights());
         if let Some(bits) = self.net_layers(net).filter_map(|layer| bits(&layer.layer)).min() {

@@ -32,6 +32,7 @@ Exit codes:
   1  some are refused; all others are converted
   2  some cannot be read or written, or the command line is wrong
   3  the conversion of some was killed, for want of memory or time perhaps, or broke off
+  4  the nets of some differ from their models: see --verify
 The highest of them, where several apply.";
 
 /// Convert many models, several at a time

@@ -23,7 +23,7 @@ use super::config::Config;
 use super::outcome::Outcome;
 use super::record::{Folders, Recipe, Record, STATE, time_of};
 use super::select::Selected;
-use crate::cli::exit::{NOT_DONE, REFUSED};
+use crate::cli::exit::{DIFFERENT, NOT_DONE, REFUSED};
 use crate::cli::location::absolute;
 
 /// Whether to wait for another run that handles the same model.
@@ -137,7 +137,8 @@ impl Job {
             let how = format!("was stopped after {} s", self.timeout.unwrap_or_default().as_secs_f64());
             return Ok(Outcome::Broken { how, is_late, output });
         }
-        let refused = [REFUSED, NOT_DONE].into_iter().find(|code| status.code() == Some((*code).into()));
+        let refused =
+            [REFUSED, NOT_DONE, DIFFERENT].into_iter().find(|code| status.code() == Some((*code).into()));
         if let Some(code) = refused {
             self.put_reports(&work, model, stem, &record)?;
             return Ok(Outcome::Refused { code, output, reasons });

@@ -2,19 +2,19 @@
 //! line for each finished model.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
+use clap::ColorChoice;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::super::exit::{NOT_DONE, REFUSED};
 use super::super::message::Report;
 use super::super::refusal;
 use super::super::size::display_bytes;
-use super::super::terminal::{BAD, NOTICE, STRONG, list, printable, shows_bars, tell};
+use super::super::terminal::{BAD, NOTICE, STRONG, list, print, printable, shows_bars, tell};
 use super::outcome::Outcome;
-use super::row::row;
+use super::row::{row, status_of};
 use crate::common::count::count;
 
 /// The exit code if a conversion was killed or crashed.
@@ -127,7 +127,7 @@ impl Progress {
                 self.done += 1;
                 if let Some(row) = row(&name, &outcome).filter(|_| self.json_lines) {
                     // A closed pipe is not an error.
-                    let _ = writeln!(std::io::stdout(), "{row}");
+                    print(&format!("{row}\n"), ColorChoice::Never);
                 }
                 let text = self.describe(&name, outcome);
                 match &self.bars {
@@ -166,7 +166,7 @@ impl Progress {
                 (GOOD, "up to date", String::new(), String::new())
             }
             Outcome::Refused { code, output, .. } => {
-                let word = if code == REFUSED { "refused" } else { "failed" };
+                let word = status_of(code);
                 self.wrong(name, word, code, String::new(), output)
             }
             Outcome::Broken { how, is_late, output } => {
@@ -230,7 +230,7 @@ impl Progress {
         }
         let mut parts =
             vec![format!("{} converted", self.converted), format!("{} up to date", self.up_to_date)];
-        for word in ["refused", "timed out", "broken off", "failed"] {
+        for word in ["refused", "timed out", "broken off", "failed", "differs"] {
             match self.wrong.iter().filter(|(other, _, _)| *other == word).count() {
                 0 => {}
                 n => parts.push(format!("{n} {word}")),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anstream::adapter::strip_str;
 use serde::Serialize;
 
-use super::super::exit::REFUSED;
+use super::super::exit::{DIFFERENT, REFUSED};
 use super::child::{Reasons, Summary};
 use super::outcome::Outcome;
 
@@ -14,7 +14,7 @@ use super::outcome::Outcome;
 struct Row<'a> {
     /// The name of the results, without the ending `.ncnn.param`, relative to the folder of results.
     name: &'a str,
-    /// `converted`, `up to date`, `refused`, `failed`, `timed out` or `broken off`.
+    /// `converted`, `up to date`, `refused`, `failed`, `differs`, `timed out` or `broken off`.
     status: &'static str,
     /// The number of layers of the net.
     layers: Option<usize>,
@@ -40,6 +40,15 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Returns the status of a model whose conversion ended with an exit code.
+pub(super) fn status_of(code: u8) -> &'static str {
+    match code {
+        REFUSED => "refused",
+        DIFFERENT => "differs",
+        _ => "failed",
+    }
+}
+
 /// Returns the line of a finished model; `None` if it is postponed.
 pub(super) fn row(name: &str, outcome: &Outcome) -> Option<String> {
     let plain = |text: &str| strip_str(text).to_string();
@@ -61,8 +70,7 @@ pub(super) fn row(name: &str, outcome: &Outcome) -> Option<String> {
         }
         Outcome::UpToDate { summary, files } => empty("up to date").of_net(summary, files),
         Outcome::Refused { code, output, reasons } => {
-            let status = if *code == REFUSED { "refused" } else { "failed" };
-            Row { reasons, output: plain(output), ..empty(status) }
+            Row { reasons, output: plain(output), ..empty(status_of(*code)) }
         }
         Outcome::Broken { how, is_late, output } => {
             let status = if *is_late { "timed out" } else { "broken off" };

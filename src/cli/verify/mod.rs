@@ -190,6 +190,9 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         let text = format!("{names}, by {}", printable(&path.display().to_string()));
         say("options of the conversion", &text);
     }
+    if let Some(error) = repeated.unused.as_ref().filter(|_| !is_quiet) {
+        say("note", &format!("{}; its options are not repeated", printable(&format!("{error:#}"))));
+    }
     let room = temporary_folder()?;
     let requested: Vec<&str> = arguments.choices.names().chain(arguments.source.names()).collect();
     let mut converter = repeated.converter(&requested)?;

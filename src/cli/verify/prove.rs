@@ -14,6 +14,8 @@ use onnx2ncnn::{Conversion, Converter, Input, Proof, Refusal, State, WindowProof
 use crate::cli::net::read_net_by;
 use crate::cli::terminal::{BAD, NOTICE, STRONG, labelled, list, printable};
 
+/// The maximum number of listed names of a window, without -v.
+const MAX_NAMES: usize = 12;
 /// The maximum number of listed windows, without -v.
 const MAX_ROWS: usize = 10;
 
@@ -67,6 +69,15 @@ pub(super) fn reduce(proofs: &[Proof], folder: &Path) -> Result<(), Error> {
     fs::rename(&whole, folder).map_err(failed)
 }
 
+/// Returns names, of which at most `most` are written out.
+fn names(names: &[String], most: usize) -> String {
+    let mut written: Vec<String> = names.iter().take(most).map(|name| printable(name)).collect();
+    if names.len() > most {
+        written.push(format!("and {} more", names.len() - most));
+    }
+    written.join(" ")
+}
+
 /// Describes proofs at several sizes: the windows that differ, those that are not covered, and a verdict.
 pub(super) fn describe(proofs: &[Proof], verbose: bool) -> String {
     let mut text = String::new();
@@ -80,8 +91,9 @@ pub(super) fn describe(proofs: &[Proof], verbose: bool) -> String {
             let value = printable(&window.value);
             let _ = writeln!(text, "{label} {STRONG}\"{value}\"{STRONG:#}: {}", printable(&window.reason));
             if !window.layers.is_empty() || !window.nodes.is_empty() {
-                let layers: Vec<String> = window.layers.iter().map(|layer| printable(layer)).collect();
-                let _ = writeln!(text, "  layers {}; nodes {}", layers.join(" "), window.nodes.join(" "));
+                let most = if verbose { usize::MAX } else { MAX_NAMES };
+                let (layers, nodes) = (names(&window.layers, most), names(&window.nodes, most));
+                let _ = writeln!(text, "  layers {layers}; nodes {nodes}");
             }
         });
     }

@@ -107,7 +107,7 @@ fn plain(text: &str) -> Result<Param> {
     }
     let values: Vec<&str> = text.split(',').collect();
     match *values {
-        [value] if is_float(value) => Ok(Param::Float(number(value)?)),
+        [value] if is_float(value) => Ok(Param::Float(float(value)?)),
         [value] => Ok(Param::Int(number(value)?)),
         // A comma may end a list.
         [ref values @ .., ""] => list(values),
@@ -122,7 +122,7 @@ fn list(values: &[&str]) -> Result<Param> {
         invalid!("\"{other}\" is of another type than the values before");
     }
     Ok(match floats {
-        true => Param::Floats(values.iter().map(|value| number(value)).collect::<Result<_>>()?),
+        true => Param::Floats(values.iter().map(|value| float(value)).collect::<Result<_>>()?),
         false => Param::Ints(values.iter().map(|value| number(value)).collect::<Result<_>>()?),
     })
 }
@@ -130,6 +130,15 @@ fn list(values: &[&str]) -> Result<Param> {
 /// Returns whether the runtime reads a float.
 fn is_float(text: &str) -> bool {
     text.contains(['.', 'e', 'E'])
+}
+
+/// Reads a float, which the runtime refuses beyond float32.
+fn float(text: &str) -> Result<f32> {
+    let float: f32 = number(text)?;
+    if float.is_infinite() {
+        invalid!("\"{text}\" is beyond float32");
+    }
+    Ok(float)
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
