@@ -9,6 +9,7 @@ import onnx
 import onnx2ncnn
 import pytest
 from conftest import FIXTURES, model
+from onnx import helper, numpy_helper
 from onnx2ncnn import _scripts
 
 CONVOLUTIONAL = model("network/convolutional")
@@ -145,11 +146,11 @@ def test_outputs_are_not_judged_more_finely_than_the_model_rounds():
 
 def test_tables_are_rounded_as_other_weights():
     random = np.random.default_rng(0)
-    tables = [numpy_helper.from_array(random.standard_normal((64, 32)).astype(np.float32), name) for name in ("table", "w")]
+    tables = [numpy_helper.from_array(random.standard_normal((1024, 64)).astype(np.float32), name) for name in ("table", "w")]
     value = helper.make_tensor_value_info
     nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"]), helper.make_node("MatMul", ["rows", "w_t"], ["y"])]
     nodes.insert(0, helper.make_node("Transpose", ["w"], ["w_t"], perm=[1, 0]))
-    graph = helper.make_graph(nodes, "g", [value("ids", 7, [5])], [value("y", 1, [5, 64])], tables)
+    graph = helper.make_graph(nodes, "g", [value("ids", 7, [5])], [value("y", 1, [5, 1024])], tables)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     for weights in ("int8", "int6", "int4"):
         net = onnx2ncnn.convert(model, weights=weights)
